@@ -95,3 +95,8 @@ func errorOr(first, next error) error {
 	}
 	return next
 }
+
+// yes is a backend that is content with every path, and counts what reaches it.
+type yes struct{ served atomic.Int64 }
+
+func (y *yes) ServeHTTP(http.ResponseWriter, *http.Request) { y.served.Add(1) }

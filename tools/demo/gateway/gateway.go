@@ -169,7 +169,7 @@ func entryPoints(wanted map[string]string) (map[string]string, error) {
 		if port != "0" {
 			continue
 		}
-		if addresses[name], err = freeAddress(host); err != nil {
+		if addresses[name], err = FreeAddress(host); err != nil {
 			return nil, err
 		}
 	}

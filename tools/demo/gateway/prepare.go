@@ -124,9 +124,9 @@ func staticFile(path string, addresses map[string]string, folder string) (string
 	return file, os.WriteFile(file, text, 0o644)
 }
 
-// freeAddress finds a port that nobody listens on. It looks below the range from which systems take ports for outgoing
+// FreeAddress finds a port of host that nobody listens on, and returns "host:port". It looks below the range from which systems take ports for outgoing
 // connections: a test that opens thousands of those would sooner or later be given the port in between.
-func freeAddress(host string) (string, error) {
+func FreeAddress(host string) (string, error) {
 	for range 100 {
 		address := net.JoinHostPort(host, strconv.Itoa(20_000+rand.IntN(10_000)))
 		if listener, err := net.Listen("tcp", address); err == nil {
