@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+
+	"github.com/sluice-ratelimit/sluice/tools/demo/playground"
 )
 
 // New returns the service. Every request that reaches it, apart from those for the playground's files and the log
@@ -31,6 +33,7 @@ func New(log io.Writer) http.Handler {
 	all.Handle("/", served.record(routes))
 	all.HandleFunc("GET /log", served.show)
 	all.HandleFunc("DELETE /log", served.clear)
+	all.Handle(playground.Prefix, playground.Handler())
 	return all
 }
 
