@@ -1,0 +1,288 @@
+package sluice
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The counters of all middlewares. They belong to (middleware name, limit name, key) and live in package-level variables: Traefik
+// keeps one interpreter for the life of its process but calls New again for every router and every reload, and what a
+// handler holds is forgotten then.
+//
+// A table is the counters of one limit. It keeps them as a generational cache does: those in use are in live; once the
+// limit's life has passed, live becomes idle and what was idle is dropped whole. A counter that is found in idle moves
+// back to live. What gets dropped has thus been left alone for at least the time in which any bucket fills and any
+// window ends: forgetting it changes nothing, and as nothing ever walks the table, no pause grows with it.
+//
+// A table has one lock. It is held for about a microsecond a request, a hundredth of what Traefik spends on one, so that
+// even dozens of cores seldom wait for it; finding one of several locks first would cost every request more than that.
+
+const (
+	second = int64(time.Second)
+
+	// turnAtLeast keeps limits that fill within moments from turning their maps over all the time.
+	turnAtLeast = 60 * second
+	// sampleSize is how many counters of a full table are looked at to find one to drop.
+	sampleSize = 8
+	// maxIdle bounds how many idle maps a table has. There is one, and one more for each change of numbers within a limit's life.
+	maxIdle = 4
+	// maxPeers and maxResets bound the two small caches of a table; when one is full it begins anew.
+	maxPeers  = 8192
+	maxResets = 256
+	// fadeEvery is how often tables that nobody asks are looked after.
+	fadeEvery = time.Minute
+)
+
+// start is the clock's zero: int64(time.Since(start)) is what now means everywhere. It is a single library call, and monotonic. On the wall
+// clock it is the beginning of a second, so that seconds of the two begin together.
+var start = startOfSecond(time.Now())
+
+func startOfSecond(t time.Time) time.Time { return t.Add(-time.Duration(t.Nanosecond())) }
+
+// table is the counters of one limit. What follows order is guarded by mu.
+type table struct {
+	order int // a request that needs several tables locks them in this order
+
+	mu      sync.Mutex
+	numbers *numbers              // the limit's latest
+	live    map[string]*counter   // by key
+	idle    []map[string]*counter // not touched since the last turn, or since an earlier change of numbers
+	turned  int64                 // when live began to be filled
+	dropped int64                 // counters that were dropped before their time, because the table was full
+
+	// peers has live's counters by a connection's unparsed peer address, which does not change from one request to the next.
+	peers map[string]*counter
+	// resets has the values of X-RateLimit-Reset by the second that a moment lies in.
+	resets map[int64][]string
+	// epoch is the Unix time of the clock's zero in nanoseconds, read anew now and then since a wall clock may be set.
+	epoch int64
+}
+
+// numbers is what a limit counts by.
+type numbers struct {
+	policy    *policy
+	overrides map[string]*policy // by key
+	maxKeys   int64
+	life      int64 // nanoseconds after which a counter that was left alone says as much as none
+}
+
+// policyFor is the policy of one key.
+func policyFor(n *numbers, key string) *policy {
+	if p := n.overrides[key]; p != nil {
+		return p
+	}
+	return n.policy
+}
+
+// admit is the rare half of finding a key's counter in a locked table, for a key that live does not have. Afterwards it has.
+func admit(t *table, key string, now int64) *counter {
+	if t.live == nil {
+		t.live, t.turned = map[string]*counter{}, now
+		t.epoch = time.Now().UnixNano() - int64(time.Since(start))
+	}
+	turn(t, now)
+	p := policyFor(t.numbers, key)
+	// The key may be a piece of a larger string, which would be kept in memory with it.
+	key = strings.Clone(key)
+	for i := len(t.idle) - 1; i >= 0; i-- {
+		if c := t.idle[i][key]; c != nil {
+			delete(t.idle[i], key)
+			restate(c, p, now, t.epoch)
+			t.live[key] = c
+			return c
+		}
+	}
+	if int64(held(t)) >= t.numbers.maxKeys {
+		dropOne(t, now)
+	}
+	c := &counter{at: now, policy: p}
+	t.live[key] = c
+	return c
+}
+
+// held is how many counters a table has.
+func held(t *table) int {
+	n := len(t.live)
+	for _, idle := range t.idle {
+		n += len(idle)
+	}
+	return n
+}
+
+// turn makes a locked table's live counters idle, and drops those that were idle before, if the limit's life has passed since the last turn.
+func turn(t *table, now int64) {
+	if since := now - t.turned; since < t.numbers.life || since < turnAtLeast {
+		return
+	}
+	t.idle = []map[string]*counter{t.live}
+	t.live, t.peers, t.turned = map[string]*counter{}, nil, now
+}
+
+// forgotten is the policy of a counter that was dropped but may still be in peers: it has room for nothing, so that the request goes the long way and
+// finds its true counter.
+var forgotten = &policy{kind: smoothBucket, token: 1, capacity: -1}
+
+// dropOne makes room in a locked table that is full: of a small random sample it drops the counter that is nearest to saying as much as none,
+// idle ones first. A flood of new keys thus mostly drops its own.
+func dropOne(t *table, now int64) {
+	from := t.live
+	for _, idle := range t.idle {
+		if len(idle) > 0 {
+			from = idle
+			break
+		}
+	}
+	nearest, least, seen := "", int64(0), 0
+	for key, c := range from {
+		settle(c, now, t.epoch)
+		if wait := waitFull(c, now); seen == 0 || wait < least {
+			nearest, least = key, wait
+		}
+		seen++
+		if seen == sampleSize || least == 0 {
+			break
+		}
+	}
+	from[nearest].policy = forgotten
+	delete(from, nearest)
+	if least > 0 {
+		t.dropped++
+	}
+}
+
+// meet is the rare half of finding the counter of a connection's peer in a locked table, for one that is not in peers. Afterwards it is.
+func meet(t *table, m *middleware, req *http.Request, now int64) *counter {
+	key := clientKey(&visit{rules: m.rules, req: req, now: now})
+	c := t.live[key]
+	if c == nil {
+		c = admit(t, key, now)
+	}
+	if t.peers == nil || len(t.peers) >= maxPeers {
+		t.peers = map[string]*counter{}
+	}
+	t.peers[req.RemoteAddr] = c
+	return c
+}
+
+// resetHeader is the value of X-RateLimit-Reset for a moment that is not in the past: Unix seconds, rounded up. t is locked. The request path has its
+// first half written out.
+func resetHeader(t *table, moment int64) []string {
+	if header := t.resets[(moment-1)/second]; header != nil {
+		return header
+	}
+	return newReset(t, (moment-1)/second)
+}
+
+// newReset makes the header value for all moments in a second of the clock, once for each second that comes up. It is also where a table looks at
+// the wall clock.
+func newReset(t *table, inSecond int64) []string {
+	t.epoch = time.Now().UnixNano() - int64(time.Since(start))
+	if t.resets == nil || len(t.resets) >= maxResets {
+		t.resets = map[int64][]string{}
+	}
+	unix := (t.epoch+(inSecond+1)*second-1)/second + 1
+	header := []string{strconv.FormatInt(unix, 10)}
+	t.resets[inSecond] = header
+	return header
+}
+
+// registry has the table of every limit that was ever configured (an empty one is small), and each middleware's latest rules.
+var registry struct {
+	mu     sync.Mutex
+	tables map[string]*table
+	rules  map[string]*rules
+}
+
+// rulesFor compiles a middleware's options, or returns what it made of them before: New runs for each router and at every reload of anything,
+// nearly always with options that it has seen.
+func rulesFor(middleware string, config *Config) (*rules, error) {
+	registry.mu.Lock()
+	r := registry.rules[middleware]
+	registry.mu.Unlock()
+	if r != nil && reflect.DeepEqual(r.config, config) {
+		return r, nil
+	}
+	r, err := compile(config, middleware)
+	if err != nil {
+		return nil, err
+	}
+	registry.mu.Lock()
+	if registry.rules == nil {
+		registry.rules = map[string]*rules{}
+	}
+	registry.rules[middleware] = r
+	registry.mu.Unlock()
+	return r, nil
+}
+
+// tableFor returns the counters of a limit, which count by n from now on: those that it had before, if it had some. id is what makes the limit
+// the same as before.
+func tableFor(id string, n *numbers) *table {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	if registry.tables == nil {
+		registry.tables = map[string]*table{}
+		time.AfterFunc(fadeEvery, fade)
+	}
+	t := registry.tables[id]
+	if t == nil {
+		t = &table{order: len(registry.tables)}
+		registry.tables[id] = t
+	}
+	renumber(t, n)
+	return t
+}
+
+// renumber gives a table the latest numbers of its limit. Its counters get them when they are next asked for, one by one: until then they
+// are idle.
+func renumber(t *table, n *numbers) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.numbers != nil && reflect.DeepEqual(t.numbers, n) {
+		return
+	}
+	t.numbers = n
+	if len(t.live) == 0 {
+		return
+	}
+	if len(t.idle) < maxIdle {
+		t.idle = append(t.idle, t.live)
+	} else {
+		// Numbers that change all the time: the few keys that were asked for since the last change join those before.
+		for key, c := range t.live {
+			t.idle[maxIdle-1][key] = c
+		}
+	}
+	t.live, t.peers, t.turned = map[string]*counter{}, nil, int64(time.Since(start))
+}
+
+// fade turns over tables in which no new key did so, so that the limits of removed middlewares give back their memory. It is a timer of the
+// package and not a goroutine of a handler: between two looks nothing runs.
+func fade() {
+	registry.mu.Lock()
+	tables := make([]*table, 0, len(registry.tables))
+	for _, t := range registry.tables {
+		tables = append(tables, t)
+	}
+	registry.mu.Unlock()
+	for _, t := range tables {
+		fadeTable(t, int64(time.Since(start)))
+	}
+	time.AfterFunc(fadeEvery, fade)
+}
+
+func fadeTable(t *table, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.live == nil {
+		return
+	}
+	turn(t, now)
+	if held(t) == 0 {
+		t.live, t.idle, t.peers, t.resets = nil, nil, nil, nil
+	}
+}
