@@ -1,0 +1,8 @@
+package challenge
+
+import "context"
+
+type Provider interface {
+	Present(ctx context.Context, domain, token, keyAuth string) error
+	CleanUp(ctx context.Context, domain, token, keyAuth string) error
+}

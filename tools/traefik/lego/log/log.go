@@ -1,0 +1,5 @@
+package log
+
+import "log/slog"
+
+func SetDefault(*slog.Logger) {}
