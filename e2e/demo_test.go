@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,8 +45,14 @@ func testDemoStops(t *testing.T, binary string, stop func(pid int) error) {
 	require.Contains(t, s.get(t, "/playground/").body, "<html")
 	require.Contains(t, s.get(t, "/log").body, `"url":"/data"`)
 
+	stream, err := http.Get(web + "/events?count=1000") // open, it must not hold up the end
+	require.NoError(t, err)
+	defer stream.Body.Close()
+
+	told := time.Now()
 	require.NoError(t, stop(group))
 	require.NoError(t, d.command.Wait(), "it ends well, having done what it was told; it said:\n%s", output)
+	require.Less(t, time.Since(told), 3*time.Second)
 	require.ErrorIs(t, syscall.Kill(-group, 0), syscall.ESRCH, "a process of its group is left")
 	for _, address := range d.addresses {
 		_, err := net.Dial("tcp", address)

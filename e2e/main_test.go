@@ -47,6 +47,7 @@ type setup struct {
 	dynamic string       // the dynamic file, as a path from the repository's root
 	backend http.Handler // default: the demo's
 	args    []string     // more of Traefik's flags
+	tls     string       // a dynamic file beside the first, with a certificate
 }
 
 // start raises a stage that lasts until the test ends. When it returns, the file's routers are in place.
@@ -59,12 +60,16 @@ func start(t *testing.T, s setup) *stage {
 	require.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(root, s.dynamic))
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "dynamic.yml")
+	folder := t.TempDir()
+	file := filepath.Join(folder, "dynamic.yml")
 	require.NoError(t, os.WriteFile(file, text, 0o644))
+	if s.tls != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "tls.yml"), []byte(s.tls), 0o644))
+	}
 
 	g, err := gateway.Start(t.Context(), gateway.Options{
 		Args: append([]string{
-			"--providers.file.filename=" + file,
+			"--providers.file.directory=" + folder,
 			"--providers.providersThrottleDuration=0", // so that each change is applied at once
 		}, s.args...),
 		Env: []string{"BACKEND_URL=" + serve(t, s.backend)},
@@ -109,7 +114,7 @@ func (s *stage) edit(t *testing.T, changes ...string) {
 	require.NotEqual(t, s.text, text, "no place for another router in the dynamic file")
 
 	// Renamed into place: Traefik must never read half of it.
-	draft := s.file + ".draft"
+	draft := filepath.Join(t.TempDir(), "draft")
 	require.NoError(t, os.WriteFile(draft, []byte(text), 0o644))
 	require.NoError(t, os.Rename(draft, s.file))
 	waitFor(t, "the changed dynamic file", func() bool {

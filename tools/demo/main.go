@@ -52,7 +52,6 @@ func run(ctx context.Context) error {
 		return err
 	}
 	server := &http.Server{Handler: backend.New(os.Stdout)}
-	defer server.Close()
 	broken := make(chan error, 1)
 	go func() { broken <- server.Serve(listener) }()
 
@@ -75,6 +74,7 @@ func run(ctx context.Context) error {
 	}
 
 	fmt.Println(invitation(traefik.URL("web"), traefik.API()))
+	defer server.Close() // before Traefik is stopped, which would wait for streams to end
 	select {
 	case <-ctx.Done():
 		fmt.Println("\nStopping.")
