@@ -87,9 +87,13 @@ func take(c *counter, units int64) {
 	c.spent += units
 }
 
-// remaining is the whole tokens that are left in the settled c.
+// remaining is the whole tokens that are left in the settled c. A now before an earlier one could make them less than none.
 func remaining(c *counter, now int64) int64 {
-	return (c.policy.capacity - spent(c, now)) / c.policy.token
+	left := (c.policy.capacity - spent(c, now)) / c.policy.token
+	if left < 0 {
+		return 0
+	}
+	return left
 }
 
 // waitFor is the nanoseconds until units, at most the capacity, fit into the settled c if nobody else takes any; 0 if they do now.

@@ -81,7 +81,7 @@ func policyFor(n *numbers, key string) *policy {
 // admit is the rare half of finding a key's counter in a locked table, for a key that live does not have. Afterwards it has.
 func admit(t *table, key string, now int64) *counter {
 	if t.live == nil {
-		t.live, t.turned = map[string]*counter{}, now
+		startLive(t, now)
 		t.epoch = time.Now().UnixNano() - int64(time.Since(start))
 	}
 	turn(t, now)
@@ -104,6 +104,13 @@ func admit(t *table, key string, now int64) *counter {
 	return c
 }
 
+// startLive gives a locked table a new live map.
+func startLive(t *table, now int64) {
+	t.live = map[string]*counter{}
+	t.peers = nil // its counters were live
+	t.turned = now
+}
+
 // held is how many counters a table has.
 func held(t *table) int {
 	n := len(t.live)
@@ -119,7 +126,7 @@ func turn(t *table, now int64) {
 		return
 	}
 	t.idle = []map[string]*counter{t.live}
-	t.live, t.peers, t.turned = map[string]*counter{}, nil, now
+	startLive(t, now)
 }
 
 // forgotten is the policy of a counter that was dropped but may still be in peers: it has room for nothing, so that the request goes the long way and
@@ -257,7 +264,7 @@ func renumber(t *table, n *numbers) {
 			t.idle[maxIdle-1][key] = c
 		}
 	}
-	t.live, t.peers, t.turned = map[string]*counter{}, nil, int64(time.Since(start))
+	startLive(t, int64(time.Since(start)))
 }
 
 // fade turns over tables in which no new key did so, so that the limits of removed middlewares give back their memory. It is a timer of the
@@ -283,6 +290,9 @@ func fadeTable(t *table, now int64) {
 	}
 	turn(t, now)
 	if held(t) == 0 {
-		t.live, t.idle, t.peers, t.resets = nil, nil, nil, nil
+		t.live = nil // one by one: Yaegi cannot assign several nils at once
+		t.idle = nil
+		t.peers = nil
+		t.resets = nil
 	}
 }
