@@ -32,7 +32,7 @@ func newBucket(average decimal, period, burst int64, interval bool) *policy {
 	}
 	// Rounded up, so that the limit is at most a nanosecond a token stricter than written, never looser.
 	p.token = scaleUp(period, average.scale, average.digits)
-	if burst > maxUnits/p.token {
+	if p.token >= maxUnits || burst > maxUnits/p.token {
 		return nil
 	}
 	p.capacity = burst * p.token

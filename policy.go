@@ -40,7 +40,9 @@ type policy struct {
 	period   int64 // nanoseconds: of a window, or between the refills of an interval bucket
 	full     int64 // nanoseconds from empty to full; the length of a window
 
-	limitHeader []string // the value of X-RateLimit-Limit, shared by all responses
+	// How the responses show it, see headers.go.
+	limitHeader           []string
+	ietfItem, draft06Item string
 }
 
 // counter is what is remembered of one key. A counter with nothing spent says as much as none at all.
@@ -154,6 +156,8 @@ func restate(c *counter, p *policy, now, epoch int64) {
 	}
 	if c.policy.kind == smoothBucket || p.kind == smoothBucket || p.kind == unlimited {
 		c.at = now
+	} else if p.kind == intervalBucket && now-c.at >= p.period {
+		c.at = now // time that passed under longer periods must not count as many short ones
 	}
 	c.policy, c.spent = p, 0
 	take(c, units)
