@@ -18,7 +18,9 @@ func newBucket(average decimal, period, burst int64, interval bool) *policy {
 	p := &policy{size: burst, period: period}
 	if interval {
 		// "2.5" is 25 tenths: a token is 10 units and a refill 25.
-		p.kind, p.token, p.refill = intervalBucket, average.scale, average.digits
+		p.kind = intervalBucket
+		p.token = average.scale
+		p.refill = average.digits
 		p.capacity = burst * p.token // at most maxTokens * 10^maxDecimals
 		refills := (p.capacity-1)/p.refill + 1
 		if refills > maxUnits/period {

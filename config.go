@@ -3,7 +3,7 @@ package sluice
 import (
 	"errors"
 	"fmt"
-	"net/textproto"
+	"net/netip"
 	"reflect"
 	"strconv"
 	"strings"
@@ -19,19 +19,42 @@ type rules struct {
 	simple bool // see bucketByPeer
 	client clientStrategy
 
-	xRateLimit bool
+	maxKeys   int64
+	dryRunAll bool
+
+	exempt exemption
+	styles headerStyles
+	reject rejection
+	log    logging
+
+	replace bool // of the service's own header fields, see replacing
+	dryRun  bool // some limit is in dry run
 }
 
 // limit is one limit, ready to run.
 type limit struct {
 	name    string
-	parts   []keyPart
-	byIP    bool // parts is just the client's address
+	title   string // how a line in the log begins
+	logging *logging
+
+	match     *matcher // nil: every request
+	parts     []keyPart
+	byIP      bool   // parts is just the client's address
+	onMissing int    // see keyOf
+	wants     string // what parts asks of a request, in words
+	cost      int64
+	costs     []matchedCost
+	dryRun    bool
+
 	numbers *numbers
 	table   *table
 }
 
-const defaultMaxKeys = 100_000
+// matchedCost is the cost of the requests that fit a match.
+type matchedCost struct {
+	match *matcher
+	cost  int64
+}
 
 // compile turns the options of the middleware of this name into rules.
 func compile(config *Config, name string) (*rules, error) {
@@ -43,20 +66,11 @@ func compile(config *Config, name string) (*rules, error) {
 		return nil, err
 	}
 	r := &rules{config: config}
-	if r.client, err = compileClient(strategy); err != nil {
+	if err := compileSettings(r, config, strategy); err != nil {
 		return nil, err
-	}
-	if r.xRateLimit, err = compileHeaders(config.Headers); err != nil {
-		return nil, err
-	}
-	maxKeys := int64(defaultMaxKeys)
-	if config.MaxKeys != "" {
-		if maxKeys, err = whole("maxKeys", config.MaxKeys, "100000"); err != nil {
-			return nil, err
-		}
 	}
 	for i := range limits {
-		l, err := compileLimit(&limits[i], paths[i], "limit-"+strconv.Itoa(i+1))
+		l, err := compileLimit(r, &limits[i], paths[i], "limit-"+strconv.Itoa(i+1))
 		if err != nil {
 			return nil, err
 		}
@@ -65,19 +79,31 @@ func compile(config *Config, name string) (*rules, error) {
 				return nil, bad(paths[i]+"name", l.name, "is the name of another limit too", "a name of its own for each limit")
 			}
 		}
-		l.numbers.maxKeys = maxKeys
+		l.title = "sluice: " + name + ": the limit " + l.name + " refused"
+		if l.dryRun {
+			l.title = "sluice: " + name + ": the limit " + l.name + ", in dry run, would have refused"
+		}
 		r.limits = append(r.limits, l)
+		r.dryRun = r.dryRun || l.dryRun
 	}
 	// Only now, when nothing can fail any more, does the middleware get its counters.
 	for _, l := range r.limits {
 		// A limit that counts other keys, or by the other algorithm, is another limit.
-		id := fmt.Sprintf("%s %s %v %v", name, l.name, l.parts, isWindow(l.numbers.policy))
-		l.table = tableFor(id, l.numbers)
+		l.table = tableFor(fmt.Sprintf("%s %s %v %v", name, l.name, l.parts, isWindow(l.numbers.policy)), l.numbers)
 	}
-	only := r.limits[0]
-	r.simple = len(r.limits) == 1 && only.byIP && only.numbers.policy.kind == smoothBucket &&
-		r.client.depth == 0 && len(r.client.excluded) == 0 && r.xRateLimit
+	r.simple = isSimple(r)
 	return r, nil
+}
+
+// isSimple says whether bucketByPeer does all that these rules ask for.
+func isSimple(r *rules) bool {
+	l := r.limits[0]
+	e := &r.exempt
+	return len(r.limits) == 1 && l.byIP && l.numbers.policy.kind == smoothBucket && l.numbers.overrides == nil &&
+		l.match == nil && l.cost == 1 && l.costs == nil && !l.dryRun &&
+		r.client.depth == 0 && len(r.client.excluded) == 0 &&
+		len(e.matchers) == 0 && len(e.addresses) == 0 && e.paths == nil && e.preflight &&
+		r.styles == headerStyles{xRateLimit: true} && !r.replace
 }
 
 // normalize brings the short form, which is Traefik's own rateLimit block, into the full one. paths are what to call the options of each limit in
@@ -121,7 +147,7 @@ type optionAt struct {
 }
 
 func compileSource(source *SourceCriterion) ([]string, error) {
-	host, err := boolean("sourceCriterion.requestHost", source.RequestHost)
+	host, err := boolean("sourceCriterion.requestHost", source.RequestHost, false)
 	if err != nil {
 		return nil, err
 	}
@@ -141,25 +167,149 @@ func compileSource(source *SourceCriterion) ([]string, error) {
 }
 
 // compileLimit turns one limit's options, found at path, into a limit without a table.
-func compileLimit(c *LimitConfig, path, defaultName string) (*limit, error) {
-	l := &limit{name: c.Name}
-	if l.name == "" {
-		l.name = defaultName
-	}
+func compileLimit(r *rules, c *LimitConfig, path, defaultName string) (*limit, error) {
+	l := &limit{name: orDefault(strings.TrimSpace(c.Name), defaultName), logging: &r.log}
 	if strings.Trim(l.name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return nil, bad(path+"name", c.Name, "is not a name", "a-z, 0-9 and -, such as per-ip")
 	}
-	var err error
-	if l.parts, err = compileKey(c.Key, path+"key"); err != nil {
+	dryRun, err := boolean(path+"dryRun", c.DryRun, r.dryRunAll)
+	if err != nil {
 		return nil, err
 	}
-	l.byIP = len(l.parts) == 1 && l.parts[0].source == fromIP
+	l.dryRun = dryRun || r.dryRunAll
+	if l.match, err = compileMatch(c.Match, path+"match"); err != nil {
+		return nil, err
+	}
+	if err := compileKey(l, c, path); err != nil {
+		return nil, err
+	}
 	p, err := compilePolicy(c, path)
 	if err != nil {
 		return nil, err
 	}
-	l.numbers = &numbers{policy: p, life: p.full}
-	return l, nil
+	l.numbers = &numbers{policy: shown(p, l.name), life: p.full, maxKeys: r.maxKeys}
+	if err := compileOverrides(l, r.client.subnet, c, path); err != nil {
+		return nil, err
+	}
+	return l, compileCosts(l, c, path)
+}
+
+// compileOverrides reads the numbers for single keys.
+func compileOverrides(l *limit, subnet int, c *LimitConfig, path string) error {
+	for i := range c.Overrides {
+		o := &c.Overrides[i]
+		at := path + "overrides[" + strconv.Itoa(i) + "]."
+		key, err := overrideKey(l, subnet, o.Key, at+"key")
+		if err != nil {
+			return err
+		}
+		free, err := boolean(at+"unlimited", o.Unlimited, false)
+		if err != nil {
+			return err
+		}
+		written := firstSet("average", o.Average, "period", o.Period, "burst", o.Burst, "requests", o.Requests, "window", o.Window)
+		var p *policy
+		switch {
+		case free && written != "":
+			return fmt.Errorf("sluice: %s has both unlimited and %s; keep one", place(at), written)
+		case free:
+			p = &policy{kind: unlimited, size: maxTokens, token: 1, capacity: maxUnits}
+		case written == "":
+			return fmt.Errorf("sluice: %s changes nothing; write other numbers, such as requests: 1000, or unlimited: true", place(at))
+		default:
+			other := *c
+			other.Average = orDefault(o.Average, c.Average)
+			other.Period = orDefault(o.Period, c.Period)
+			other.Burst = orDefault(o.Burst, c.Burst)
+			other.Requests = orDefault(o.Requests, c.Requests)
+			other.Window = orDefault(o.Window, c.Window)
+			if p, err = compilePolicy(&other, at); err != nil {
+				return err
+			}
+		}
+		if l.numbers.overrides == nil {
+			l.numbers.overrides = map[string]*policy{}
+		}
+		if l.numbers.overrides[key] != nil {
+			return bad(at+"key", strings.Join(o.Key, ","), "has an override already", "one override for each key")
+		}
+		l.numbers.overrides[key] = shown(p, l.name)
+		if p.full > l.numbers.life {
+			l.numbers.life = p.full
+		}
+	}
+	return nil
+}
+
+// overrideKey is the key under which requests with these values are counted.
+func overrideKey(l *limit, subnet int, values []string, path string) (string, error) {
+	values = list(values)
+	if len(values) != len(l.parts) {
+		return "", bad(path, strings.Join(values, ","), "does not have one value for each part of the limit's key", "a list of "+strconv.Itoa(len(l.parts)))
+	}
+	for i, part := range l.parts {
+		switch {
+		case part.source == fromIP:
+			addr, err := netip.ParseAddr(values[i])
+			if err != nil {
+				return "", bad(path, values[i], "is not an address", "one such as 192.0.2.1")
+			}
+			values[i] = addressKey(addr.Unmap().WithZone(""), subnet)
+		case part.source == fromHost || part.fold:
+			values[i] = strings.ToLower(values[i])
+		}
+	}
+	if l.byIP {
+		return values[0], nil
+	}
+	if len(values) == 1 {
+		return storedKey(values[0], l.parts[0].secret), nil
+	}
+	return keyOfValues(values, l.parts), nil
+}
+
+// compileCosts reads what requests take. A cost above the size of a bucket or window could never be paid.
+func compileCosts(l *limit, c *LimitConfig, path string) error {
+	var err error
+	l.cost = 1
+	if c.Cost != "" {
+		if l.cost, err = cost(l, c.Cost, path+"cost"); err != nil {
+			return err
+		}
+	}
+	for i := range c.Costs {
+		at := path + "costs[" + strconv.Itoa(i) + "]."
+		one := matchedCost{}
+		if one.match, err = compileMatch(c.Costs[i].Match, at+"match"); err != nil {
+			return err
+		}
+		if c.Costs[i].Cost == "" {
+			return fmt.Errorf("sluice: %scost is missing; write how many tokens such a request takes, such as 5", at)
+		}
+		if one.cost, err = cost(l, c.Costs[i].Cost, at+"cost"); err != nil {
+			return err
+		}
+		l.costs = append(l.costs, one)
+	}
+	return nil
+}
+
+// cost reads a cost, which may be 0.
+func cost(l *limit, value, path string) (int64, error) {
+	n, err := wholeOrZero(path, value, "5")
+	if err != nil {
+		return 0, err
+	}
+	least := l.numbers.policy.size
+	for _, p := range l.numbers.overrides {
+		if p.size < least {
+			least = p.size
+		}
+	}
+	if n > least {
+		return 0, bad(path, value, "is more than a bucket or window of this limit holds, so that such a request could never pass", "at most "+strconv.FormatInt(least, 10)+", or raise burst or requests")
+	}
+	return n, nil
 }
 
 // compilePolicy reads the numbers of a token bucket or of a fixed window.
@@ -209,7 +359,7 @@ func compileBucket(c *LimitConfig, path string) (*policy, error) {
 		return nil, fmt.Errorf("sluice: %s with average %s, period %s and burst %s cannot be counted: it gains more than a token a nanosecond, or takes more than 146 years to fill",
 			place(path), c.Average, orDefault(c.Period, "1s"), orDefault(c.Burst, strconv.FormatInt(burst, 10)))
 	}
-	return withHeader(p), nil
+	return p, nil
 }
 
 func compileWindow(c *LimitConfig, path string) (*policy, error) {
@@ -225,106 +375,13 @@ func compileWindow(c *LimitConfig, path string) (*policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withHeader(newWindow(requests, length, clock)), nil
+	return newWindow(requests, length, clock), nil
 }
 
-// withHeader prepares what the responses show of p.
-func withHeader(p *policy) *policy {
+// shown prepares how the responses show p.
+func shown(p *policy, name string) *policy {
 	p.limitHeader = []string{strconv.FormatInt(p.size, 10)}
+	p.ietfItem = ietfPolicyItem(name, p)
+	p.draft06Item = draft06Item(p)
 	return p
-}
-
-// compileKey reads the parts of a key; none means the client's address.
-func compileKey(key []string, path string) ([]keyPart, error) {
-	var parts []keyPart
-	for _, text := range list(key) {
-		kind, name, _ := strings.Cut(text, ":")
-		name = strings.TrimSpace(name)
-		part, known := keySources[kind]
-		switch {
-		case !known:
-			return nil, bad(path, text, "is not a part of a key", "ip, host, method, path, header:NAME or global")
-		case part.named && name == "":
-			return nil, bad(path, text, "lacks a name", kind+":NAME")
-		case !part.named && name != "":
-			return nil, bad(path, text, "takes no name", kind)
-		}
-		if part.source == fromHeader {
-			name = textproto.CanonicalMIMEHeaderKey(name)
-		}
-		parts = append(parts, keyPart{source: part.source, name: name, secret: part.secret})
-	}
-	if len(parts) == 0 {
-		parts = []keyPart{{source: fromIP}}
-	}
-	return parts, nil
-}
-
-// keySources are the words that may stand in a key.
-var keySources = map[string]struct {
-	source        int
-	named, secret bool
-}{
-	"ip":     {source: fromIP},
-	"host":   {source: fromHost},
-	"method": {source: fromMethod},
-	"path":   {source: fromPath},
-	"header": {source: fromHeader, named: true, secret: true},
-	"global": {source: fromGlobal},
-}
-
-func compileClient(at optionAt) (clientStrategy, error) {
-	client := clientStrategy{subnet: 64}
-	c := at.strategy
-	if c == nil {
-		return client, nil
-	}
-	if c.Depth != "" && strings.Trim(c.Depth, "0") != "" {
-		depth, err := whole(at.path+".depth", c.Depth, "1")
-		if err != nil {
-			return client, err
-		}
-		if depth > maxForwarded {
-			return client, bad(at.path+".depth", c.Depth, "is more than "+strconv.Itoa(maxForwarded), "the number of proxies in front, such as 1")
-		}
-		client.depth = int(depth)
-	}
-	if c.IPv6Subnet != "" {
-		subnet, err := whole(at.path+".ipv6Subnet", c.IPv6Subnet, "64")
-		if err != nil {
-			return client, err
-		}
-		if subnet > 128 {
-			return client, bad(at.path+".ipv6Subnet", c.IPv6Subnet, "is more than 128 bits", "64, or 56 to 48 for whole sites")
-		}
-		client.subnet = int(subnet)
-	}
-	var err error
-	client.excluded, err = prefixes(at.path+".excludedIPs", c.ExcludedIPs)
-	if err == nil && client.depth > 0 && len(client.excluded) > 0 {
-		err = fmt.Errorf("sluice: %s has both depth and excludedIPs; keep one", at.path)
-	}
-	return client, err
-}
-
-func compileHeaders(styles []string) (xRateLimit bool, err error) {
-	names := list(styles)
-	if len(names) == 0 {
-		return true, nil
-	}
-	none := false
-	for _, style := range names {
-		switch style {
-		case "x-ratelimit":
-			xRateLimit = true
-		case "none":
-			none = true
-		default:
-			return false, bad("headers", style, "is not a style of headers", "x-ratelimit or none")
-		}
-	}
-	if none && len(names) > 1 {
-		return false, errors.New("sluice: headers has none and others; keep one")
-	}
-	return xRateLimit, nil
 }

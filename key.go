@@ -3,6 +3,7 @@ package sluice
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -15,73 +16,97 @@ import (
 // maxPlainKey is the longest key that is kept as it is. Longer ones are kept as a hash, so that a key of any length costs the same.
 const maxPlainKey = 64
 
-// maxForwarded bounds how many entries of X-Forwarded-For are read: a client may send a hundred thousand.
-const maxForwarded = 64
-
 // The sources of a key part.
 const (
 	fromIP = iota
 	fromHost
 	fromMethod
 	fromPath
+	fromPattern
 	fromHeader
+	fromCookie
+	fromQuery
+	fromBasic
+	fromJWT
+	fromBody
 	fromGlobal
 )
 
 // keyPart is one part of a limit's key.
 type keyPart struct {
 	source int
-	name   string // of the header, in canonical form
-	secret bool   // the value may be a credential or personal: only its hash is ever kept
+	name   string // of the header, cookie, query parameter, claim or field
+	fold   bool   // upper and lower case are the same
+	secret bool   // the value may be a credential, or personal: only a hash of it is ever kept
 }
 
-// visit is what is found out about one request, each thing once however many limits ask for it.
+// The answers to a request that lacks a part of a limit's key.
+const (
+	missingCountsIP = iota // it counts by the client's address
+	missingSkips           // the limit does not apply
+	missingShares          // all such requests share one counter
+	missingRejects         // it is refused
+)
+
+// visit is what is found out about one request: each thing once, however many limits ask for it.
 type visit struct {
-	rules *rules
-	req   *http.Request
-	now   int64
-	addr  netip.Addr // the client; invalid until asked for
-	ip    string     // addr as a key
+	rules   *rules
+	req     *http.Request
+	now     int64
+	addr    netip.Addr // the client; invalid until asked for
+	ip      string     // addr as a key
+	pattern string     // the path pattern of the limit at hand that the request fits
+	body    []byte     // see bodyOf
+	read    bool       // body was read
 }
 
-// keyOf returns the key of a request under a limit, never empty. A request that lacks a part of it, such as a header, counts by the client's address,
-// apart from the keys that have all parts.
-func keyOf(v *visit, l *limit) string {
+// keyOf returns the key of a request under a limit, never empty. ok is false when the limit does not count the request, as it lacks a part of the
+// key: see limit.onMissing.
+func keyOf(v *visit, l *limit) (key string, ok bool) {
 	if l.byIP {
-		return clientKey(v)
+		return clientKey(v), true
 	}
-	key, ok := joinedKey(v, l.parts)
-	if !ok {
-		return "@" + clientKey(v)
+	key, ok = joinedKey(v, l.parts)
+	if ok {
+		return key, true
 	}
-	return key
+	switch l.onMissing {
+	case missingCountsIP:
+		return "@" + clientKey(v), true
+	case missingShares:
+		return "@", true
+	}
+	return "", false
 }
 
 // joinedKey makes one key of all parts; ok is false when one is missing.
 func joinedKey(v *visit, parts []keyPart) (key string, ok bool) {
 	if len(parts) == 1 {
-		value, ok := partOf(v, parts[0])
+		value, ok := partOf(v, &parts[0])
 		return storedKey(value, parts[0].secret), ok
 	}
-	secret := false
-	var joined strings.Builder
-	for _, part := range parts {
-		value, ok := partOf(v, part)
-		if !ok {
+	values := make([]string, len(parts))
+	for i := range parts {
+		if values[i], ok = partOf(v, &parts[i]); !ok {
 			return "", false
 		}
-		// With each value's length before it, no two lists of values read the same.
-		joined.WriteString(strconv.Itoa(len(value)))
-		joined.WriteByte(':')
-		joined.WriteString(value)
-		secret = secret || part.secret
 	}
-	return storedKey(joined.String(), secret), true
+	return keyOfValues(values, parts), true
 }
 
-// partOf returns the value of one key part; ok is false when the request does not have it, or has it more than once: which of several the service
-// behind will take for the true one cannot be known here.
-func partOf(v *visit, part keyPart) (value string, ok bool) {
+// keyOfValues is the stored key of several parts' values. With each value's length before it no two lists of values read the same.
+func keyOfValues(values []string, parts []keyPart) string {
+	secret := false
+	joined := ""
+	for i, value := range values {
+		joined += strconv.Itoa(len(value)) + ":" + value
+		secret = secret || parts[i].secret
+	}
+	return storedKey(joined, secret)
+}
+
+// partOf returns the value of one part of a key; ok is false when the request does not have it.
+func partOf(v *visit, part *keyPart) (value string, ok bool) {
 	switch part.source {
 	case fromIP:
 		return clientKey(v), true
@@ -90,16 +115,65 @@ func partOf(v *visit, part keyPart) (value string, ok bool) {
 	case fromMethod:
 		return v.req.Method, true
 	case fromPath:
-		return v.req.URL.Path, true
+		value = v.req.URL.Path
+		ok = true
+	case fromPattern:
+		return v.pattern, true
 	case fromHeader:
-		values := v.req.Header[part.name]
-		if len(values) != 1 || values[0] == "" {
-			return "", false
-		}
-		return values[0], true
+		value, ok = single(v.req.Header[part.name])
+	case fromCookie:
+		value, ok = cookieOf(v.req, part.name)
+	case fromQuery:
+		value, ok = single(v.req.URL.Query()[part.name])
+	case fromBasic:
+		value, _, ok = v.req.BasicAuth()
+	case fromJWT:
+		value, ok = claimOf(v.req, part.name)
+	case fromBody:
+		value, ok = fieldOf(v, part.name)
+	case fromGlobal:
+		return "global", true
 	}
-	return "global", true
+	if part.fold {
+		value = strings.ToLower(value)
+	}
+	return value, ok
 }
+
+// single is the only value of a list. A request that has the same header or parameter twice has it ambiguously: which one the service behind will take
+// for the true one cannot be known here, so it counts as missing.
+func single(values []string) (string, bool) {
+	if len(values) != 1 || values[0] == "" {
+		return "", false
+	}
+	return values[0], true
+}
+
+// cookieOf returns the value of a cookie that is sent once.
+func cookieOf(req *http.Request, name string) (string, bool) {
+	cookie, err := req.Cookie(name)
+	if err != nil || cookie.Value == "" {
+		return "", false
+	}
+	if strings.Count(strings.Join(req.Header["Cookie"], ";"), name+"=") == 1 {
+		return cookie.Value, true
+	}
+	// Perhaps it is there twice, perhaps it is part of another's name or value.
+	cookies := req.Cookies()
+	if len(cookies) > maxCookies {
+		return "", false
+	}
+	found := 0
+	for _, other := range cookies {
+		if other.Name == name {
+			found++
+		}
+	}
+	return cookie.Value, found == 1
+}
+
+// maxCookies bounds how many cookies are looked at one by one; a browser keeps no more for a site.
+const maxCookies = 200
 
 // hostName is a Host header without port, in lower case, without the final dot of a fully qualified name.
 func hostName(host string) string {
@@ -109,14 +183,28 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// storedKey is the form in which a key is kept: as it is, or hashed when it is long or secret. Plain keys begin with "=", so that nobody can send
-// a plain value that reads like the hash of another's.
+// storedKey is the form in which a key is kept: as it is, or hashed when it is long or secret. The first byte tells them apart, so that nobody can
+// send a plain value that reads like the hash of another's. (An address that is a key of its own is kept bare: it begins with a
+// digit, a to f, or a colon.)
 func storedKey(value string, secret bool) string {
 	if !secret && len(value) <= maxPlainKey {
 		return "=" + value
 	}
 	sum := sha256.Sum256([]byte(hashSalt() + value))
 	return "#" + string(sum[:16])
+}
+
+// shownKey is a stored key as logs show it: what is secret, as eight digits of its hash.
+func shownKey(key string) string {
+	switch key[0] {
+	case '=':
+		return strconv.Quote(key[1:])
+	case '#':
+		return "#" + hex.EncodeToString([]byte(key[1:5]))
+	case '@':
+		return "no key, " + key[1:]
+	}
+	return key
 }
 
 var salt struct {
@@ -136,117 +224,4 @@ func makeSalt() {
 		panic(err) // no system that runs Traefik lacks a random source
 	}
 	salt.value = string(random)
-}
-
-// clientKey is the client's address as a key: an IPv4 address as it is, an IPv6 address without the bits that its owner chooses.
-func clientKey(v *visit) string {
-	if v.ip == "" {
-		v.ip = addressKey(clientAddress(v), v.rules.client.subnet)
-		if v.ip == "" {
-			v.ip = "unknown" // a peer without an address, as on a Unix socket
-		}
-	}
-	return v.ip
-}
-
-func addressKey(addr netip.Addr, subnet int) string {
-	if !addr.IsValid() {
-		return ""
-	}
-	if addr.Is4() {
-		return addr.String()
-	}
-	prefix, err := addr.Prefix(subnet)
-	if err != nil {
-		return addr.String()
-	}
-	return prefix.Addr().String()
-}
-
-// clientAddress finds the client's address by the strategy of Traefik's ipStrategy: the peer's address; or with a depth, the entry of X-Forwarded-For
-// that is so many from the right; or else, with excluded addresses, the rightmost entry that is not one of them.
-// Whatever is wrong with the header, the answer is the peer's address and never an empty one that all clients share.
-func clientAddress(v *visit) netip.Addr {
-	if v.addr.IsValid() {
-		return v.addr
-	}
-	c := &v.rules.client
-	if c.depth > 0 || len(c.excluded) > 0 {
-		v.addr = forwardedAddress(c, v.req.Header["X-Forwarded-For"])
-	}
-	if !v.addr.IsValid() {
-		v.addr = parseAddress(v.req.RemoteAddr)
-	}
-	return v.addr
-}
-
-// clientStrategy says how to find the client's address.
-type clientStrategy struct {
-	depth    int
-	excluded []netip.Prefix
-	subnet   int // bits of an IPv6 address that make a key
-}
-
-// forwardedAddress picks the client from X-Forwarded-For, read from the right, where the trusted proxies write. A proxy that adds a line of its own
-// instead of extending the last one means the same. The result is invalid when there is no such entry.
-func forwardedAddress(c *clientStrategy, lines []string) netip.Addr {
-	position := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		rest := lines[i]
-		for more := true; more && position < maxForwarded; {
-			entry := rest
-			comma := strings.LastIndexByte(rest, ',')
-			more = comma >= 0
-			if more {
-				entry, rest = rest[comma+1:], rest[:comma]
-			}
-			position++
-			if c.depth > 0 {
-				if position == c.depth {
-					return parseAddress(strings.TrimSpace(entry))
-				}
-				continue
-			}
-			entry = strings.TrimSpace(entry)
-			if entry == "" {
-				continue
-			}
-			addr := parseAddress(entry)
-			if !addr.IsValid() || !containsAddress(c.excluded, addr) {
-				return addr
-			}
-		}
-	}
-	return netip.Addr{}
-}
-
-// parseAddress reads an address as it stands in RemoteAddr or X-Forwarded-For: with or without port, IPv6 with or without brackets, with or
-// without zone. IPv4 written as IPv6 is the IPv4 address. The result is invalid for anything else.
-func parseAddress(text string) netip.Addr {
-	host := text
-	if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
-		if strings.HasPrefix(text, "[") {
-			end := strings.IndexByte(text, ']')
-			if end < 0 {
-				return netip.Addr{}
-			}
-			host = text[1:end]
-		} else if strings.IndexByte(text, ':') == colon {
-			host = text[:colon] // one colon: IPv4 and port
-		}
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return addr.Unmap().WithZone("")
-}
-
-func containsAddress(prefixes []netip.Prefix, addr netip.Addr) bool {
-	for _, prefix := range prefixes {
-		if prefix.Contains(addr) {
-			return true
-		}
-	}
-	return false
 }

@@ -32,7 +32,8 @@ func parseDecimal(text string) (decimal, error) {
 	if whole+fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
 		return decimal{}, errors.New("is not a number")
 	}
-	whole, fraction = strings.TrimLeft(whole, "0"), strings.TrimRight(fraction, "0")
+	whole = strings.TrimLeft(whole, "0")
+	fraction = strings.TrimRight(fraction, "0")
 	if whole+fraction == "" || text[0] == '-' {
 		return decimal{}, errNotPositive
 	}

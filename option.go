@@ -32,6 +32,14 @@ func whole(path, value, example string) (int64, error) {
 	return n, nil
 }
 
+// wholeOrZero reads a whole number, 0 or more.
+func wholeOrZero(path, value, example string) (int64, error) {
+	if zeros := strings.TrimSpace(value); zeros != "" && strings.Trim(zeros, "0") == "" {
+		return 0, nil
+	}
+	return whole(path, value, example)
+}
+
 // duration reads a duration, in nanoseconds.
 func duration(path, value string) (int64, error) {
 	d, err := parseDuration(strings.TrimSpace(value))
@@ -41,10 +49,12 @@ func duration(path, value string) (int64, error) {
 	return d, nil
 }
 
-// boolean reads a switch, off when it is not set. Providers hand on true as true or 1.
-func boolean(path, value string) (bool, error) {
+// boolean reads a switch. Providers hand on true as true or 1.
+func boolean(path, value string, otherwise bool) (bool, error) {
 	switch strings.ToLower(strings.TrimSpace(value)) {
-	case "", "false", "0":
+	case "":
+		return otherwise, nil
+	case "false", "0":
 		return false, nil
 	case "true", "1":
 		return true, nil
@@ -149,7 +159,8 @@ func misspelt(path, name string, known []string) error {
 	nearest, least := "", len(name)/2+1
 	for _, candidate := range known {
 		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
-			nearest, least = candidate, d
+			nearest = candidate
+			least = d
 		}
 	}
 	if nearest != "" {
@@ -189,7 +200,8 @@ func distance(a, b string) int {
 			if a[i-1] != b[j-1] {
 				best = least(diagonal, above, row[j-1]) + 1
 			}
-			row[j], diagonal = best, above
+			row[j] = best
+			diagonal = above
 		}
 	}
 	return row[len(b)]

@@ -26,62 +26,24 @@ type Config struct {
 	Burst           string           `json:"burst,omitempty"`
 	SourceCriterion *SourceCriterion `json:"sourceCriterion,omitempty"`
 
-	// Limits is the full form. Every limit must have room, and a request that one refuses is charged to none.
+	// Limits is the full form. Every limit that is for a request must have room, and a request that one refuses is charged to none.
 	Limits []LimitConfig `json:"limits,omitempty"`
 	// IPStrategy says how to find the client's address.
 	IPStrategy *IPStrategy `json:"ipStrategy,omitempty"`
-	// Headers is the styles of rate-limit header fields to send: x-ratelimit (the default) or none.
+	// Exempt is the requests that no limit is for.
+	Exempt *ExemptConfig `json:"exempt,omitempty"`
+	// Headers is the styles of rate-limit header fields to send: x-ratelimit (the default), ietf, draft-06, or none.
 	Headers []string `json:"headers,omitempty"`
+	// UpstreamHeaders is what becomes of such fields from the service: add (both are sent, the default) or replace.
+	UpstreamHeaders string `json:"upstreamHeaders,omitempty"`
+	// Reject is what refusals look like.
+	Reject *RejectConfig `json:"reject,omitempty"`
+	// DryRun counts and reports, and refuses nothing.
+	DryRun string `json:"dryRun,omitempty"`
 	// MaxKeys bounds how many keys each limit remembers. Default 100000.
 	MaxKeys string `json:"maxKeys,omitempty"`
-
-	Unknown map[string]any `json:"-" mapstructure:",remain"`
-}
-
-// LimitConfig is one limit: a token bucket (Average, Period, Burst, Refill) or a fixed window (Requests, Window, Align).
-type LimitConfig struct {
-	// Name is shown in headers, logs and errors; a-z, 0-9 and "-". Default limit-1, limit-2 and so on.
-	Name string `json:"name,omitempty"`
-
-	// Average is the tokens added per Period. A decimal number above 0.
-	Average string `json:"average,omitempty"`
-	// Period is a duration. Default 1s.
-	Period string `json:"period,omitempty"`
-	// Burst is how many tokens the bucket holds. Default Average rounded up.
-	Burst string `json:"burst,omitempty"`
-	// Refill is smooth (tokens come back one by one, the default) or interval (Average at once, every Period).
-	Refill string `json:"refill,omitempty"`
-
-	// Requests is how many requests a window allows.
-	Requests string `json:"requests,omitempty"`
-	// Window is the window's length, a duration.
-	Window string `json:"window,omitempty"`
-	// Align is first (a window opens at the key's first request, the default) or clock (UTC multiples of Window).
-	Align string `json:"align,omitempty"`
-
-	// Key is what makes one key: ip (the default), host, method, path, header:NAME, global, or several of them.
-	Key []string `json:"key,omitempty"`
-
-	Unknown map[string]any `json:"-" mapstructure:",remain"`
-}
-
-// SourceCriterion is Traefik's option of this name: what the single limit of the short form counts by. At most one field may be set.
-type SourceCriterion struct {
-	IPStrategy        *IPStrategy `json:"ipStrategy,omitempty"`
-	RequestHeaderName string      `json:"requestHeaderName,omitempty"`
-	RequestHost       string      `json:"requestHost,omitempty"`
-
-	Unknown map[string]any `json:"-" mapstructure:",remain"`
-}
-
-// IPStrategy says how to find the client's address, as Traefik's option of this name does.
-type IPStrategy struct {
-	// Depth is the position in X-Forwarded-For, counted from the right. 0 (the default) takes the peer's address.
-	Depth string `json:"depth,omitempty"`
-	// ExcludedIPs is addresses and CIDRs of trusted proxies: the client is the rightmost in X-Forwarded-For that is none of them.
-	ExcludedIPs []string `json:"excludedIPs,omitempty"`
-	// IPv6Subnet is how many bits of an IPv6 address make one client. Default 64, since a subscriber gets a /64 or more.
-	IPv6Subnet string `json:"ipv6Subnet,omitempty"`
+	// Log is how refusals are reported in Traefik's log.
+	Log *LogConfig `json:"log,omitempty"`
 
 	Unknown map[string]any `json:"-" mapstructure:",remain"`
 }
@@ -118,13 +80,29 @@ func (m *middleware) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 }
 
 func serve(m *middleware, rw http.ResponseWriter, req *http.Request) {
-	v := &visit{rules: m.rules, req: req, now: int64(time.Since(start))}
-	charges := chargesOf(v)
-	refusal := chargeAll(charges, v.now)
-	writeHeaders(rw.Header(), m.rules, charges, refusal)
-	if refusal != nil {
-		refuse(rw, req, refusal)
+	r := m.rules
+	v := &visit{rules: r, req: req, now: int64(time.Since(start))}
+	if exempted(v, &r.exempt) {
+		m.next.ServeHTTP(rw, req)
 		return
+	}
+	charges, missing := chargesOf(v)
+	if missing != nil {
+		refuseMissing(rw, req, missing)
+		return
+	}
+	refusal := chargeAll(charges, v.now)
+	writeHeaders(rw.Header(), &r.styles, charges, refusal)
+	if refusal != nil {
+		refuse(rw, req, &r.reject, charges, refusal)
+		announce(charges)
+		return
+	}
+	if r.dryRun {
+		announce(charges)
+	}
+	if r.replace && !isStream(req) {
+		rw = newReplacing(rw)
 	}
 	m.next.ServeHTTP(rw, req)
 }
@@ -142,8 +120,9 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	now := int64(time.Since(start))
 	t.mu.Lock()
 	c := t.peers[req.RemoteAddr]
-	if c == nil {
-		c = meet(t, b.general, req, now)
+	if c == nil || req.Method == "OPTIONS" {
+		serveOther(b, rw, req) // a new connection, or what may be a preflight
+		return
 	}
 	p := c.policy
 	token := p.token
@@ -154,8 +133,7 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	full += token // take
 	spent := full - now
 	if spent > p.capacity {
-		t.mu.Unlock()
-		serve(b.general, rw, req)
+		serveOther(b, rw, req) // most probably a refusal
 		return
 	}
 	c.at = full
@@ -176,4 +154,14 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	}
 	header["X-Ratelimit-Reset"] = reset
 	b.next.ServeHTTP(rw, req)
+}
+
+// serveOther is for the requests that bucketByPeer does not serve itself. It unlocks the table, and sees to it that the connection's next request finds
+// its counter.
+func serveOther(b *bucketByPeer, rw http.ResponseWriter, req *http.Request) {
+	if b.table.peers[req.RemoteAddr] == nil {
+		meet(b.table, b.general, req, int64(time.Since(start)))
+	}
+	b.table.mu.Unlock()
+	serve(b.general, rw, req)
 }

@@ -69,6 +69,9 @@ func settle(c *counter, now, epoch int64) {
 		settleFirstWindow(c, now)
 	case clockWindow:
 		settleClockWindow(c, now, epoch)
+	case unlimited:
+		c.at = now
+		c.spent = 0
 	}
 }
 
@@ -159,7 +162,8 @@ func restate(c *counter, p *policy, now, epoch int64) {
 	} else if p.kind == intervalBucket && now-c.at >= p.period {
 		c.at = now // time that passed under longer periods must not count as many short ones
 	}
-	c.policy, c.spent = p, 0
+	c.policy = p
+	c.spent = 0
 	take(c, units)
 	settle(c, now, epoch)
 }

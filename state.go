@@ -54,6 +54,8 @@ type table struct {
 	turned  int64                 // when live began to be filled
 	dropped int64                 // counters that were dropped before their time, because the table was full
 
+	refusals refusals // not reported yet
+
 	// peers has live's counters by a connection's unparsed peer address, which does not change from one request to the next.
 	peers map[string]*counter
 	// resets has the values of X-RateLimit-Reset by the second that a moment lies in.
@@ -147,7 +149,8 @@ func dropOne(t *table, now int64) {
 	for key, c := range from {
 		settle(c, now, t.epoch)
 		if wait := waitFull(c, now); seen == 0 || wait < least {
-			nearest, least = key, wait
+			nearest = key
+			least = wait
 		}
 		seen++
 		if seen == sampleSize || least == 0 {
@@ -277,17 +280,21 @@ func fade() {
 	}
 	registry.mu.Unlock()
 	for _, t := range tables {
-		fadeTable(t, int64(time.Since(start)))
+		if line := fadeTable(t, int64(time.Since(start))); line != "" {
+			write(t.refusals.logging, line)
+		}
 	}
 	time.AfterFunc(fadeEvery, fade)
 }
 
-func fadeTable(t *table, now int64) {
+// fadeTable looks after one table, and returns a line to log about refusals that no later one has brought up.
+func fadeTable(t *table, now int64) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.live == nil {
-		return
+		return ""
 	}
+	line := dueReport(t, now)
 	turn(t, now)
 	if held(t) == 0 {
 		t.live = nil // one by one: Yaegi cannot assign several nils at once
@@ -295,4 +302,5 @@ func fadeTable(t *table, now int64) {
 		t.peers = nil
 		t.resets = nil
 	}
+	return line
 }

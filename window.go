@@ -20,7 +20,8 @@ func newWindow(requests, length int64, clock bool) *policy {
 // request that is charged, not at one that another limit refused.
 func settleFirstWindow(c *counter, now int64) {
 	if c.at < now && (c.spent == 0 || now-c.at >= c.policy.period) {
-		c.at, c.spent = now, 0
+		c.at = now
+		c.spent = 0
 	}
 }
 
@@ -28,7 +29,8 @@ func settleFirstWindow(c *counter, now int64) {
 // clock: when the wall clock jumps, none is cut short or counted twice, and only the next one is aligned anew.
 func settleClockWindow(c *counter, now, epoch int64) {
 	if c.at <= now && (c.spent == 0 || now-c.at >= c.policy.period) {
-		c.at, c.spent = now-(epoch+now)%c.policy.period, 0
+		c.at = now - (epoch+now)%c.policy.period
+		c.spent = 0
 	}
 }
 

@@ -1,0 +1,165 @@
+package sluice
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"math"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Keys from inside a request: fields of its body, and claims of a token. All of it is whatever a client sends.
+
+// maxBody is how much of a body is read to find a key, and how long a token may be.
+const maxBody = 64 << 10
+
+// fieldOf returns a field of the request's body: of a JSON object by its dotted path, or of a form by its name. ok is false when the body is
+// none of these, is longer than maxBody, or lacks the field or has something other than a string, number or boolean there.
+//
+// JSON is known by its first character and not by the Content-Type, which the service behind may ignore as well. Of two fields with the
+// same name the last one counts, as nearly all JSON parsers have it; a form with two counts as having none.
+func fieldOf(v *visit, name string) (string, bool) {
+	body := bodyOf(v)
+	if len(body) == 0 {
+		return "", false
+	}
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
+		return jsonField(trimmed, name)
+	}
+	kind, parameters, err := mime.ParseMediaType(v.req.Header.Get("Content-Type"))
+	if err != nil {
+		return "", false
+	}
+	switch kind {
+	case "application/x-www-form-urlencoded":
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return "", false
+		}
+		return single(form[name])
+	case "multipart/form-data":
+		return partField(multipart.NewReader(bytes.NewReader(body), parameters["boundary"]), name)
+	}
+	return "", false
+}
+
+// maxParts bounds how many parts of a form are looked at.
+const maxParts = 100
+
+// partField returns a field of a multipart form, as single does. (The library's ReadForm would write uploaded files to disk.)
+func partField(form *multipart.Reader, name string) (string, bool) {
+	var values []string
+	for i := 0; i < maxParts; i++ {
+		part, err := form.NextPart()
+		if err == io.EOF {
+			return single(values)
+		}
+		if err != nil {
+			return "", false
+		}
+		if part.FormName() != name || part.FileName() != "" {
+			continue
+		}
+		value, err := io.ReadAll(part)
+		if err != nil {
+			return "", false
+		}
+		values = append(values, string(value))
+	}
+	return "", false
+}
+
+// bodyOf reads a body once, and puts back what it read, so that the next handler gets the body whole. It returns nothing for a body that is too
+// long: a part of one is no use.
+func bodyOf(v *visit) []byte {
+	if v.read {
+		return v.body
+	}
+	v.read = true
+	req := v.req
+	if req.Body == nil || req.Body == http.NoBody || req.ContentLength > maxBody {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
+	// After an error the rest of the body, read by the next handler, fails in the same way. (The server closes its own body itself. A struct of Reader and
+	// Closer would read as empty: Yaegi does not pass embedded interfaces on.)
+	req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), req.Body))
+	if err == nil && len(body) <= maxBody {
+		v.body = body
+	}
+	return v.body
+}
+
+// claimOf returns a claim of the bearer token in the Authorization header (RFC 6750), a JSON Web Token (RFC 7519). The signature is not verified: the
+// middleware that verifies it has to stand before this one.
+func claimOf(req *http.Request, name string) (string, bool) {
+	authorization, ok := single(req.Header["Authorization"])
+	if !ok || len(authorization) > maxBody {
+		return "", false
+	}
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	segments := strings.Split(strings.TrimSpace(token), ".")
+	if len(segments) != 3 {
+		return "", false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(segments[1])
+	if err != nil {
+		return "", false
+	}
+	return jsonField(payload, name)
+}
+
+// jsonField returns a string, number or boolean in a JSON object by its dotted path. A name that has dots itself, such as a claim that is
+// a URL, is found by the whole of it.
+func jsonField(text []byte, path string) (string, bool) {
+	var object map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if decoder.Decode(&object) != nil {
+		return "", false
+	}
+	for {
+		if value, ok := object[path]; ok {
+			return scalar(value)
+		}
+		first, rest, found := strings.Cut(path, ".")
+		if !found {
+			return "", false
+		}
+		object, _ = object[first].(map[string]any)
+		path = rest
+	}
+}
+
+// scalar is a JSON value as a key. A number reads the same however it is written: 1, 1.0 and 1e0 are one client.
+func scalar(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, v != ""
+	case bool:
+		return strconv.FormatBool(v), true
+	case json.Number:
+		text := string(v)
+		if whole, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return strconv.FormatInt(whole, 10), true
+		}
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return "", false
+		}
+		if number == math.Trunc(number) && math.Abs(number) < 1<<53 {
+			return strconv.FormatInt(int64(number), 10), true
+		}
+		return strconv.FormatFloat(number, 'g', -1, 64), true
+	}
+	return "", false
+}
