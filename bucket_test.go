@@ -186,7 +186,7 @@ func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 // TestSmoothBucketNeverAllowsMore is the promise of a bucket: in any interval of length t at most burst + t * average / period.
 func TestSmoothBucketNeverAllowsMore(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
-	for run := 0; run < 150; run++ {
+	for run := 0; run < 80; run++ {
 		p, average, period := randomBucket(random, false)
 		rate := big.NewRat(average.digits, average.scale)
 		rate.Quo(rate, rat(period))
@@ -235,7 +235,7 @@ func (b *naiveBucket) fill(now int64) {
 // itself is that bucket's, too.
 func TestSmoothBucketIsExact(t *testing.T) {
 	random := rand.New(rand.NewSource(2))
-	for run := 0; run < 300; run++ {
+	for run := 0; run < 100; run++ {
 		p, average, period := randomBucket(random, false)
 		exact := new(big.Rat).Mul(rat(period), big.NewRat(average.scale, average.digits))
 		require.GreaterOrEqual(t, rat(p.token).Cmp(exact), 0, "a token is never shorter than written")
@@ -288,7 +288,7 @@ func (b *naiveInterval) fill(now int64) {
 
 func TestIntervalBucketIsExact(t *testing.T) {
 	random := rand.New(rand.NewSource(3))
-	for run := 0; run < 300; run++ {
+	for run := 0; run < 100; run++ {
 		p, average, period := randomBucket(random, true)
 		now := random.Int63n(1 << 40)
 		c := &counter{at: now, policy: p}

@@ -4,4 +4,7 @@ go 1.22
 
 require github.com/stretchr/testify v1.12.1
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
+require (
+	github.com/mitchellh/mapstructure v1.5.0
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)

@@ -1,6 +1,6 @@
-// Package interpreted runs the plugin as Traefik does: interpreted by Yaegi from a GOPATH layout, with options decoded by
+// This folder runs the plugin as Traefik does: interpreted by Yaegi from a GOPATH layout, with options decoded by
 // mapstructure from what a provider delivers. Its handler tests are the root module's own, in linked files.
-package interpreted
+package sluice_test
 
 import (
 	"context"
