@@ -99,7 +99,8 @@ func compile(config *Config, name string) (*rules, error) {
 func isSimple(r *rules) bool {
 	l := r.limits[0]
 	e := &r.exempt
-	return len(r.limits) == 1 && l.byIP && l.numbers.policy.kind == smoothBucket && l.numbers.overrides == nil &&
+	return len(r.limits) == 1 && l.byIP && l.numbers.overrides == nil &&
+		l.numbers.policy.kind == smoothBucket && l.numbers.policy.size < smallNumberCount &&
 		l.match == nil && l.cost == 1 && l.costs == nil && !l.dryRun &&
 		r.client.depth == 0 && len(r.client.excluded) == 0 &&
 		len(e.matchers) == 0 && len(e.addresses) == 0 && e.paths == nil && e.preflight &&

@@ -124,7 +124,7 @@ func wholeSeconds(nanoseconds int64) int64 { return (nanoseconds + second - 1) /
 // smallNumbers has the header value of every number below its length.
 var smallNumbers = numberHeaders(smallNumberCount)
 
-const smallNumberCount = 1024
+const smallNumberCount = 10_000
 
 func numberHeaders(count int) [][]string {
 	var headers [][]string

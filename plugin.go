@@ -108,7 +108,9 @@ func serve(m *middleware, rw http.ResponseWriter, req *http.Request) {
 }
 
 // bucketByPeer is the handler of the most frequent configuration, a single smooth bucket for the peer's address. It does what middleware
-// does, written out in one function for the reason given at the package's top, with as few expressions as will do.
+// does, written out in one function. The interpreter gives every expression a place in memory whenever the function is called; only
+// the result of an operation that is assigned to a variable declared before needs none of its own. Hence the steps of
+// one operation each, and a variable that is used twice.
 type bucketByPeer struct {
 	general *middleware
 	next    http.Handler
@@ -116,8 +118,10 @@ type bucketByPeer struct {
 }
 
 func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	var now, full, left int64
+	var header http.Header
+	now = int64(time.Since(start))
 	t := b.table
-	now := int64(time.Since(start))
 	t.mu.Lock()
 	c := t.peers[req.RemoteAddr]
 	if c == nil || req.Method == "OPTIONS" {
@@ -125,33 +129,33 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		return
 	}
 	p := c.policy
-	token := p.token
-	full := c.at
+	full = c.at
 	if full < now { // settleSmooth
 		full = now
 	}
-	full += token // take
-	spent := full - now
-	if spent > p.capacity {
-		serveOther(b, rw, req) // most probably a refusal
+	full += p.token
+	left = p.capacity + now
+	left = left - full // units: the capacity less what is spent
+	if left < 0 {
+		serveOther(b, rw, req) // refused
 		return
 	}
-	c.at = full
-	inSecond := (now + (spent-1)%token) / second // resetHeader
-	reset := t.resets[inSecond]
+	c.at = full // take
+	full = full - now
+	full = full - 1
+	full = full % p.token
+	full = full + now
+	full = full / second // the second in which the next token comes back, see waitSmooth and resetHeader
+	reset := t.resets[full]
 	if reset == nil {
-		reset = newReset(t, inSecond)
+		reset = newReset(t, full)
 	}
 	t.mu.Unlock()
 
-	left := (p.capacity - spent) / token
-	header := rw.Header()
+	left = left / p.token
+	header = rw.Header()
 	header["X-Ratelimit-Limit"] = p.limitHeader
-	if left < smallNumberCount {
-		header["X-Ratelimit-Remaining"] = smallNumbers[left]
-	} else {
-		header["X-Ratelimit-Remaining"] = wholeNumber(left)
-	}
+	header["X-Ratelimit-Remaining"] = smallNumbers[left] // isSimple has seen that it is there
 	header["X-Ratelimit-Reset"] = reset
 	b.next.ServeHTTP(rw, req)
 }

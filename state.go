@@ -164,18 +164,21 @@ func dropOne(t *table, now int64) {
 	}
 }
 
-// meet is the rare half of finding the counter of a connection's peer in a locked table, for one that is not in peers. Afterwards it is.
-func meet(t *table, m *middleware, req *http.Request, now int64) *counter {
+// meet puts the counter of a connection's peer into a locked table's peers.
+func meet(t *table, m *middleware, req *http.Request, now int64) {
 	key := clientKey(&visit{rules: m.rules, req: req, now: now})
 	c := t.live[key]
 	if c == nil {
 		c = admit(t, key, now)
 	}
+	// bucketByPeer cannot serve what a reload makes of its limit while it still runs: then its requests go the long way.
+	if c.policy.kind != smoothBucket || c.policy.size >= smallNumberCount {
+		return
+	}
 	if t.peers == nil || len(t.peers) >= maxPeers {
 		t.peers = map[string]*counter{}
 	}
 	t.peers[req.RemoteAddr] = c
-	return c
 }
 
 // resetHeader is the value of X-RateLimit-Reset for a moment that is not in the past: Unix seconds, rounded up. t is locked. The request path has its

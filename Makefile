@@ -1,0 +1,45 @@
+# What people and CI run. `make` alone lists it.
+
+GO ?= go
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: ## a running gateway with limits, and what to try with it (EXAMPLE=folder takes another example)
+	cd tools/demo && $(GO) run . $(EXAMPLE)
+
+.PHONY: test
+test: unit interpreted e2e ## everything that `go test` can prove, against the real Traefik
+
+.PHONY: unit
+unit: ## the plugin's own tests, with the race detector
+	$(GO) vet ./...
+	$(GO) test -race ./...
+	cd tools/demo && $(GO) vet ./... && $(GO) test ./...
+
+.PHONY: interpreted
+interpreted: ## the handler tests, run by the interpreter that Traefik runs plugins with
+	cd e2e && $(GO) test ./interpreted/...
+
+.PHONY: e2e
+e2e: ## end to end: the files in examples/, in the real Traefik
+	cd e2e && $(GO) vet ./... && TRAEFIK="$$(sh ../tools/traefik/binary.sh)" $(GO) test -timeout 30m $$($(GO) list ./... | grep -v /interpreted)
+
+.PHONY: fuzz
+fuzz: ## a minute of fuzzing for every parser of what clients and operators send
+	@for target in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+		echo "$$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),1m) . || exit 1; \
+	done
+
+.PHONY: lint
+lint: ## gofmt, vet and golangci-lint, pinned in tools/lint
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
+	cd tools/demo && $(GO) tool -modfile=../lint/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	cd e2e && $(GO) tool -modfile=../tools/lint/go.mod golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: clean
+clean: ## remove what was built or fetched
+	rm -rf .cache
