@@ -18,6 +18,15 @@ func TestCrowd(t *testing.T) {
 	require.EqualValues(t, 1000, service.served.Load())
 }
 
+// TestFirstAtOnce sends the first requests of one key after another, all of a key's at the same moment. One may pass.
+func TestFirstAtOnce(t *testing.T) {
+	s := start(t, setup{dynamic: "e2e/testdata/limits.yml", backend: &yes{}})
+	for key := range 150 {
+		counts := s.volley(t, 16, 16, "/first/"+strconv.Itoa(key))
+		require.Equal(t, statuses{http.StatusOK: 1, http.StatusTooManyRequests: 15}, counts, "key %d", key)
+	}
+}
+
 // TestTwoLimits has one limit refuse what must then not be charged to the other.
 func TestTwoLimits(t *testing.T) {
 	s := start(t, setup{dynamic: "e2e/testdata/limits.yml", backend: &yes{}})

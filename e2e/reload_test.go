@@ -28,6 +28,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	for load.refused.Load() == 0 {
 		s.edit(t)
 		reloads++
+		require.LessOrEqual(t, load.passed.Load(), int64(3000), "after %d reloads", reloads)
 	}
 	t.Logf("%d reloads until the bucket was empty", reloads)
 	require.Greater(t, reloads, 5)

@@ -87,6 +87,7 @@ func Start(ctx context.Context, options Options) (*Gateway, error) {
 	g.command.Env = append(os.Environ(), options.Env...)
 	g.command.Stdout = g.log
 	g.command.Stderr = g.log
+	g.command.SysProcAttr = attributes()
 	if err := g.command.Start(); err != nil {
 		os.RemoveAll(folder)
 		return nil, fmt.Errorf("start Traefik: %w", err)
