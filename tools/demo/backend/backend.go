@@ -61,9 +61,9 @@ func resetPassword(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusMethodNotAllowed, `{"error":{"message":"Not allowed"}}`)
 		return
 	}
-	var body struct{ Email any }
+	var body map[string]any // a struct would take "EMAIL" for "email", which JavaScript does not
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&body)
-	if email, _ := body.Email.(string); err != nil || email == "" {
+	if email, _ := body["email"].(string); err != nil || email == "" {
 		reply(w, http.StatusBadRequest, `{"error":{"message":"'email' is required"}}`)
 		return
 	}
