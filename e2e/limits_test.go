@@ -51,7 +51,7 @@ func TestSharedByRouters(t *testing.T) {
 
 // TestDemoBucket spends a bucket and then takes Retry-After at its word.
 func TestDemoBucket(t *testing.T) {
-	s := start(t, setup{dynamic: "examples/demo/dynamic.yml", args: everybody})
+	s := start(t, setup{dynamic: "examples/demo/dynamic.yml"})
 	began := time.Now()
 	first := s.get(t, "/data")
 	require.Equal(t, http.StatusOK, first.status)
@@ -79,7 +79,7 @@ func TestDemoBucket(t *testing.T) {
 
 // TestDemoWindow spends the window of one key, which is nothing to another.
 func TestDemoWindow(t *testing.T) {
-	s := start(t, setup{dynamic: "examples/demo/dynamic.yml", args: everybody})
+	s := start(t, setup{dynamic: "examples/demo/dynamic.yml"})
 	for left := 4; left >= 0; left-- {
 		alice := s.get(t, "/keyed", "X-Api-Key", "alice")
 		require.Equal(t, http.StatusOK, alice.status)
@@ -94,9 +94,9 @@ func TestDemoWindow(t *testing.T) {
 	require.Equal(t, "4", s.get(t, "/keyed", "X-Api-Key", "alice").header.Get("X-RateLimit-Remaining"))
 }
 
-// TestDemoEverybody sends more than a hundred a second, over routes that have nothing but the entry point in common.
+// TestDemoEverybody sends more than a hundred a second, over routes that have nothing but this limit in common.
 func TestDemoEverybody(t *testing.T) {
-	s := start(t, setup{dynamic: "examples/demo/dynamic.yml", args: everybody})
+	s := start(t, setup{dynamic: "examples/demo/dynamic.yml"})
 	began := time.Now()
 	require.Equal(t, "100", s.get(t, "/health").header.Get("X-RateLimit-Limit"))
 	counts := s.volley(t, 1000, 32, "/health", "/node", "/echo")
@@ -106,9 +106,6 @@ func TestDemoEverybody(t *testing.T) {
 	require.LessOrEqual(t, float64(counts[http.StatusOK]), 99+100*took.Seconds())
 	require.Equal(t, 1000, counts[http.StatusOK]+counts[http.StatusTooManyRequests])
 }
-
-// everybody is what the demo's static file says of the entry point.
-var everybody = []string{"--entryPoints.web.http.middlewares=everybody@file"}
 
 // waitAsTold waits for as long as a refusal says.
 func waitAsTold(t *testing.T, refusal answer) {

@@ -7,6 +7,8 @@ func invitation(web, api string) string {
 	return strings.NewReplacer("WEB", web, "TRAEFIK", api).Replace(`
 Sluice is up, in the real Traefik, in front of a backend that knows nothing of limits.
 
+See it: WEB/playground/
+
 A bucket for each client: it holds 10 and gains 2 a second.
     curl -i WEB/data
         Every answer tells where you stand: X-RateLimit-Limit, -Remaining and -Reset.
@@ -18,6 +20,10 @@ A window for each API key: 5 requests in 10 seconds.
         Five times 200, then 429; another key has five of its own.
     curl -i -H 'X-Api-Key: alice' WEB/keyed
         The refusal. Retry-After tells when the window ends, and then the request does pass.
+
+A window for each email address in a JSON body: 1 request in 5 seconds.
+    curl -i -d '{"email":"j.doe@email.com"}' WEB/api/reset-password-init
+        The second time it is refused, with a body of its own; another address is not.
 
 One limit for everybody, on all routes: 100 a second.
     curl -s -o /dev/null -w '%{http_code}\n' 'WEB/health?[1-300]' | sort | uniq -c
