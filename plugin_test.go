@@ -44,9 +44,18 @@ func limited(t testing.TB, o options) http.Handler {
 // named is a handler of the middleware of this name, in front of service.
 func named(t testing.TB, o options, name string) http.Handler {
 	t.Helper()
-	h, err := build(o, service, name)
+	h, err := build(quiet(o), service, name)
 	require.NoError(t, err)
 	return h
+}
+
+// quiet is the same options without a log, unless they have one.
+func quiet(o options) options {
+	silent := options{"log": options{"level": "none"}}
+	for name, value := range o {
+		silent[name] = value
+	}
+	return silent
 }
 
 // request is a GET of / from an address, with headers as alternating names and values.
