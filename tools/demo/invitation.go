@@ -36,3 +36,17 @@ What Traefik makes of the configuration: TRAEFIK/api/rawdata
 Ctrl-C stops everything.
 `)
 }
+
+// invitationTo is for an example that explains itself.
+func invitationTo(example, web, api string) string {
+	return strings.NewReplacer("EXAMPLE", example, "WEB", web, "TRAEFIK", api).Replace(`
+Sluice is up, in the real Traefik, with the limits of examples/EXAMPLE. What to try stands in examples/EXAMPLE/README.md;
+the gateway listens on WEB.
+
+Edit examples/EXAMPLE/dynamic.yml meanwhile: new numbers hold at once, and what was used up stays used up.
+
+What got through is printed below and kept at the backend's /log.
+What Traefik makes of the configuration: TRAEFIK/api/rawdata
+Ctrl-C stops everything.
+`)
+}

@@ -1,8 +1,10 @@
 // Command demo shows Sluice at work: a backend that knows nothing of limits, the real Traefik in front of it with the
-// configuration in examples/demo, and a list of things to try. `make demo` runs it.
+// configuration in examples/demo, and a list of things to try. `make demo` runs it. EXAMPLE names another folder of
+// examples to take the configuration from.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,25 +57,30 @@ func run(ctx context.Context) error {
 	broken := make(chan error, 1)
 	go func() { broken <- server.Serve(listener) }()
 
+	options, err := configuration(root)
+	if err != nil {
+		return err
+	}
+	options.EntryPoints = map[string]string{"web": web, "traefik": api}
+	options.Env = []string{"BACKEND_URL=http://" + back}
+	options.Log = os.Stderr
 	starting, cancel := context.WithTimeout(ctx, time.Hour) // building Traefik included
 	defer cancel()
-	traefik, err := gateway.Start(starting, gateway.Options{
-		StaticFile:  filepath.Join(root, "examples", "demo", "traefik.yml"),
-		EntryPoints: map[string]string{"web": web, "traefik": api},
-		Env:         []string{"BACKEND_URL=http://" + back},
-		Log:         os.Stderr,
-	})
+	traefik, err := gateway.Start(starting, options)
 	if err != nil {
 		return err
 	}
 	defer traefik.Stop()
-	routes, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if _, err := traefik.WaitRouter(routes, "data@file"); err != nil {
-		return err
+	if example != "demo" {
+		fmt.Println(invitationTo(example, traefik.URL("web"), traefik.API()))
+	} else {
+		routes, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		if _, err := traefik.WaitRouter(routes, "data@file"); err != nil {
+			return err
+		}
+		fmt.Println(invitation(traefik.URL("web"), traefik.API()))
 	}
-
-	fmt.Println(invitation(traefik.URL("web"), traefik.API()))
 	defer server.Close() // before Traefik is stopped, which would wait for streams to end
 	select {
 	case <-ctx.Done():
@@ -84,6 +91,25 @@ func run(ctx context.Context) error {
 	case <-traefik.Exited():
 		return errors.New("Traefik has ended; its last words are above")
 	}
+}
+
+// example is the folder of examples whose configuration is shown.
+var example = cmp.Or(os.Getenv("EXAMPLE"), "demo")
+
+// configuration is the example's: its static file, or, as most have none, just its dynamic file.
+func configuration(root string) (gateway.Options, error) {
+	folder := filepath.Join(root, "examples", example)
+	if _, err := os.Stat(filepath.Join(folder, "dynamic.yml")); err != nil {
+		return gateway.Options{}, fmt.Errorf("EXAMPLE is %q, but examples/%s has no dynamic.yml", example, example)
+	}
+	static := filepath.Join(folder, "traefik.yml")
+	if _, err := os.Stat(static); err == nil {
+		return gateway.Options{StaticFile: static}, nil
+	}
+	return gateway.Options{Args: []string{
+		"--providers.file.filename=" + filepath.Join(folder, "dynamic.yml"),
+		"--log.level=INFO",
+	}}, nil
 }
 
 // address is where one of the servers will listen, once it is sure that nobody else does.

@@ -1,6 +1,7 @@
 // Package backend is the service behind the gateway in every example, test and demonstration. It holds the endpoints of
-// three articles that each build a limiter inside an application, and a few for looking closely at what arrives. It
-// knows nothing of limits: whatever an example limits, it limits in front of this same service.
+// three articles that each build a limiter inside an application, what the other examples need beside them, and a few for
+// looking closely at what arrives. It knows nothing of limits: whatever an example limits, it limits in front of
+// this same service.
 package backend
 
 import (
@@ -24,6 +25,12 @@ func New(log io.Writer) http.Handler {
 	routes.HandleFunc("GET /keyed", answer(`{"data":"Something for holders of a key"}`))
 	routes.HandleFunc("/node", node)
 	routes.HandleFunc("/api/reset-password-init", resetPassword)
+
+	routes.HandleFunc("/auth", authenticate)
+	routes.HandleFunc("/verify", verify)
+	routes.HandleFunc("POST /login", login)
+	routes.HandleFunc("/graphql", answer(`{"data":{}}`))
+	routes.HandleFunc("/graphql/{operation}", answer(`{"data":{}}`))
 
 	routes.HandleFunc("/echo", echo)
 	routes.HandleFunc("GET /events", events)
