@@ -47,6 +47,23 @@ func TestSharedByRouters(t *testing.T) {
 	require.Equal(t, 18, s.volley(t, 40, 16, "/shared/one", "/shared/two")[http.StatusOK])
 }
 
+// TestEntryPoint limits all that comes in by an entry point, whatever the route.
+func TestEntryPoint(t *testing.T) {
+	s := start(t, setup{
+		dynamic: "e2e/testdata/limits.yml",
+		backend: &yes{},
+		args:    []string{"--entryPoints.web.http.middlewares=everybody@file"},
+	})
+	require.Equal(t, "50", s.get(t, "/free/one").header.Get("X-RateLimit-Limit"))
+	require.Equal(t, "20", s.get(t, "/shared/one").header.Get("X-RateLimit-Limit"), "a route's own limit is nearer to it")
+	require.Equal(t, "18", s.get(t, "/shared/two").header.Get("X-RateLimit-Remaining"))
+
+	require.Equal(t, 47, s.volley(t, 100, 16, "/free/one", "/free/two")[http.StatusOK])
+	refused := s.get(t, "/shared/one")
+	require.Equal(t, http.StatusTooManyRequests, refused.status, "it has 18 left, and everybody none")
+	require.Equal(t, "50", refused.header.Get("X-RateLimit-Limit"))
+}
+
 // The next tests load the demo's own file.
 
 // TestDemoBucket spends a bucket and then takes Retry-After at its word.
