@@ -13,12 +13,23 @@ const maxForwarded = 64
 // clientKey is the client's address as a key: an IPv4 address as it is, an IPv6 address without the bits that its owner chooses.
 func clientKey(v *visit) string {
 	if v.ip == "" {
-		v.ip = addressKey(clientAddress(v), v.rules.client.subnet)
-		if v.ip == "" {
-			v.ip = "unknown" // a peer without an address, as on a Unix socket
+		peer := v.req.RemoteAddr
+		colon := strings.LastIndexByte(peer, ':')
+		if v.rules.client.forwarded || colon <= 0 || peer > ":" {
+			findClient(v)
+		} else {
+			v.ip = peer[:colon] // an IPv4 address that the server itself has written: IPv6 begins with "["
 		}
 	}
 	return v.ip
+}
+
+// findClient is the rare half of clientKey: for IPv6, and behind a proxy.
+func findClient(v *visit) {
+	v.ip = addressKey(clientAddress(v), v.rules.client.subnet)
+	if v.ip == "" {
+		v.ip = "unknown" // a peer without an address, as on a Unix socket
+	}
 }
 
 func addressKey(addr netip.Addr, subnet int) string {
@@ -43,7 +54,7 @@ func clientAddress(v *visit) netip.Addr {
 		return v.addr
 	}
 	c := &v.rules.client
-	if c.depth > 0 || len(c.excluded) > 0 {
+	if c.forwarded {
 		v.addr = forwardedAddress(c, v.req.Header["X-Forwarded-For"])
 	}
 	if !v.addr.IsValid() {
@@ -54,9 +65,10 @@ func clientAddress(v *visit) netip.Addr {
 
 // clientStrategy says how to find the client's address.
 type clientStrategy struct {
-	depth    int
-	excluded []netip.Prefix
-	subnet   int // bits of an IPv6 address that make a key
+	forwarded bool // X-Forwarded-For is looked at, as depth or excluded say
+	depth     int
+	excluded  []netip.Prefix
+	subnet    int // bits of an IPv6 address that make a key
 }
 
 // forwardedAddress picks the client from X-Forwarded-For, read from the right, where the trusted proxies write. A proxy that adds a line of its own

@@ -9,39 +9,41 @@ type charge struct {
 	limit   *limit
 	key     string
 	cost    int64 // tokens
-	counter *counter
 	units   int64 // cost in the counter's units
+	counter *counter
+	policy  *policy // the counter's
 
 	// Where the key stands after the decision.
-	policy *policy
-	left   int64    // whole tokens
-	wait   int64    // nanoseconds until the same request would pass; 0 if this limit has room for it
-	next   int64    // nanoseconds until the next token comes back, or the window ends
-	reset  []string // the same as a value of X-RateLimit-Reset
-	line   string   // to log
+	left  int64    // whole tokens
+	wait  int64    // nanoseconds until the same request would pass; 0 if there was room for it
+	next  int64    // nanoseconds until the next token comes back, or the window ends
+	reset []string // the same as a value of X-RateLimit-Reset
+	line  string   // to log
 }
 
 // chargesOf lists what a request is to be charged, in the order of the limits that are for it. A limit that cannot count the request and whose answer to
 // that is to refuse it is returned as missing.
 func chargesOf(v *visit) (charges []*charge, missing *limit) {
-	limits := v.rules.limits
-	charges = make([]*charge, 0, len(limits))
-	for _, l := range limits {
+	for _, l := range v.rules.limits {
 		if l.match != nil && !matches(v, l.match) {
 			continue
 		}
-		key, ok := keyOf(v, l)
-		if !ok {
+		ch := &charge{limit: l, cost: l.cost}
+		if l.byIP {
+			ch.key = clientKey(v)
+		} else {
+			ch.key = keyOf(v, l)
+		}
+		if ch.key == "" {
 			if l.onMissing == missingRejects && !l.dryRun {
 				return nil, l
 			}
 			continue
 		}
-		cost := l.cost
 		if l.costs != nil {
-			cost = costOf(v, l)
+			ch.cost = costOf(v, l)
 		}
-		charges = append(charges, &charge{limit: l, key: key, cost: cost})
+		charges = append(charges, ch)
 	}
 	return charges, nil
 }
@@ -60,43 +62,88 @@ func costOf(v *visit, l *limit) int64 {
 // while they are looked at, so that no two requests can be granted the same token, and none is refused for a token that
 // another only tried to take. The locks are taken in the order of the tables, the same for every request of every
 // handler, old or new. A limit in dry run refuses nothing: it is charged if it has room.
-func chargeAll(charges []*charge, now int64) *charge {
-	for _, ch := range inLockOrder(charges) {
-		ch.limit.table.mu.Lock()
+//
+// Where a key stands is worked out for the limits that the response tells of: one of them, unless limit.details says all.
+func chargeAll(charges []*charge, now int64) (refusal *charge) {
+	var room int64
+	if len(charges) == 0 {
+		return nil
 	}
-	var refusal *charge
-	for _, ch := range charges {
-		look(ch, now)
-		if ch.wait > 0 && !ch.limit.dryRun && (refusal == nil || ch.wait > refusal.wait) {
-			refusal = ch
+	first := charges[0].limit
+	if first.moved {
+		lockInOrder(charges)
+	} else {
+		for _, ch := range charges {
+			ch.limit.table.mu.Lock()
 		}
 	}
 	for _, ch := range charges {
-		if refusal == nil && ch.wait == 0 {
-			take(ch.counter, ch.units)
+		t := ch.limit.table
+		c := t.live[ch.key]
+		if c == nil {
+			c = admit(t, ch.key, now)
 		}
-		stand(ch, now)
+		p := c.policy
+		if p.kind == smoothBucket { // settle
+			if c.at < now {
+				c.at = now
+			}
+			room = p.capacity + now
+			room = room - c.at
+		} else {
+			if c.spent == 0 || now-c.at >= p.period {
+				settle(c, now, t.epoch)
+			}
+			room = p.capacity - c.spent
+		}
+		ch.units = ch.cost * p.token
+		ch.counter = c
+		ch.policy = p
+		room = room - ch.units
+		ch.left = room / p.token // once it is charged
+		if room < 0 || ch.cost > p.size {
+			refusal = lacks(ch, refusal, now)
+		}
+	}
+	if refusal == nil {
+		for _, ch := range charges {
+			if ch.wait > 0 { // in dry run
+				continue
+			}
+			if ch.policy.kind == smoothBucket { // take
+				ch.counter.at += ch.units
+			} else {
+				ch.counter.spent += ch.units
+			}
+		}
+	}
+	if refusal != nil || first.details {
+		for _, ch := range charges {
+			stand(ch, now)
+		}
+	} else if shown := shownCharge(charges, nil); shown != nil {
+		stand(shown, now)
+	}
+	for _, ch := range charges {
 		ch.limit.table.mu.Unlock()
 	}
 	return refusal
 }
 
-// look finds the charge's counter and how long the charge would have to wait for room.
-func look(ch *charge, now int64) {
-	t := ch.limit.table
-	c := t.live[ch.key]
-	if c == nil {
-		c = admit(t, ch.key, now)
+// lacks notes that the charge's limit has no room for it. It returns the charge that refuses the request so far.
+func lacks(ch, refusal *charge, now int64) *charge {
+	if ch.cost > ch.policy.size { // only while a reload makes the limit smaller: New refuses such a cost
+		ch.units = ch.policy.capacity + 1
 	}
-	settle(c, now, t.epoch)
-	p := c.policy
-	ch.counter = c
-	ch.policy = p
-	ch.units = ch.cost * p.token
-	if ch.cost > p.size { // only while a reload makes the limit smaller: New refuses such a cost
-		ch.units = p.capacity + 1
+	ch.wait = waitFor(ch.counter, ch.units, now)
+	if ch.wait == 0 { // an override that lifts the limit, or a cost of 0
+		return refusal
 	}
-	ch.wait = waitFor(c, ch.units, now)
+	ch.line = countRefusal(ch, now)
+	if !ch.limit.dryRun && (refusal == nil || ch.wait > refusal.wait) {
+		return ch
+	}
+	return refusal
 }
 
 // stand notes where the key stands.
@@ -104,25 +151,30 @@ func stand(ch *charge, now int64) {
 	ch.left = remaining(ch.counter, now)
 	ch.next = waitReset(ch.counter, now)
 	ch.reset = resetHeader(ch.limit.table, now+ch.next)
-	if ch.wait > 0 {
-		ch.line = countRefusal(ch, now)
-	}
 }
 
-// inLockOrder returns charges in the order of their tables. That is mostly their own, unless a reload moved limits about.
-func inLockOrder(charges []*charge) []*charge {
-	for i := 1; i < len(charges); i++ {
-		if charges[i].limit.table.order < charges[i-1].limit.table.order {
-			return sorted(charges)
+// shownCharge is the charge that a field with a single value shows: on a refusal that which has longest to wait, else that which has the fewest requests
+// left. It is nil when no limit is enforced.
+func shownCharge(charges []*charge, refusal *charge) *charge {
+	if refusal != nil {
+		return refusal
+	}
+	var shown *charge
+	for _, ch := range charges {
+		if (shown == nil || ch.left < shown.left) && !ch.limit.dryRun && ch.policy.kind != unlimited { // isShown
+			shown = ch
 		}
 	}
-	return charges
+	return shown
 }
 
-func sorted(charges []*charge) []*charge {
+// lockInOrder locks the tables in their order, where a reload has moved limits about.
+func lockInOrder(charges []*charge) {
 	ordered := append([]*charge(nil), charges...)
 	sort.Slice(ordered, func(i, j int) bool {
 		return ordered[i].limit.table.order < ordered[j].limit.table.order
 	})
-	return ordered
+	for _, ch := range ordered {
+		ch.limit.table.mu.Lock()
+	}
 }

@@ -29,6 +29,8 @@ type rules struct {
 
 	replace bool // of the service's own header fields, see replacing
 	dryRun  bool // some limit is in dry run
+	exempts bool // exempt has more than preflights
+	details bool // see limit.details
 }
 
 // limit is one limit, ready to run.
@@ -48,6 +50,10 @@ type limit struct {
 
 	numbers *numbers
 	table   *table
+
+	// What the middleware's limits have in common.
+	details bool // responses tell of every limit, not of one alone
+	moved   bool // they are not in the order of their tables
 }
 
 // matchedCost is the cost of the requests that fit a match.
@@ -91,19 +97,34 @@ func compile(config *Config, name string) (*rules, error) {
 		// A limit that counts other keys, or by the other algorithm, is another limit.
 		l.table = tableFor(fmt.Sprintf("%s %s %v %v", name, l.name, l.parts, isWindow(l.numbers.policy)), l.numbers)
 	}
-	r.simple = isSimple(r)
+	summarize(r)
 	return r, nil
+}
+
+// summarize notes what the request path would otherwise find out again and again.
+func summarize(r *rules) {
+	e := &r.exempt
+	r.exempts = len(e.matchers) > 0 || len(e.addresses) > 0 || e.paths != nil
+	r.details = r.styles.ietf || r.styles.draft06 || r.dryRun
+	moved := false
+	for i, l := range r.limits {
+		moved = moved || i > 0 && l.table.order < r.limits[i-1].table.order
+	}
+	for _, l := range r.limits {
+		l.details = r.details
+		l.moved = moved
+	}
+	r.simple = isSimple(r)
 }
 
 // isSimple says whether bucketByPeer does all that these rules ask for.
 func isSimple(r *rules) bool {
 	l := r.limits[0]
-	e := &r.exempt
 	return len(r.limits) == 1 && l.byIP && l.numbers.overrides == nil &&
 		l.numbers.policy.kind == smoothBucket && l.numbers.policy.size < smallNumberCount &&
 		l.match == nil && l.cost == 1 && l.costs == nil && !l.dryRun &&
-		r.client.depth == 0 && len(r.client.excluded) == 0 &&
-		len(e.matchers) == 0 && len(e.addresses) == 0 && e.paths == nil && e.preflight &&
+		!r.client.forwarded &&
+		!r.exempts && r.exempt.preflight &&
 		r.styles == headerStyles{xRateLimit: true} && !r.replace
 }
 

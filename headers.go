@@ -17,37 +17,29 @@ type headerStyles struct {
 }
 
 // writeHeaders tells the client where it stands with the limits that are enforced, and the operator what those in dry run would have done.
-func writeHeaders(header http.Header, styles *headerStyles, charges []*charge, refusal *charge) {
+func writeHeaders(header http.Header, r *rules, charges []*charge, refusal *charge) {
 	shown := shownCharge(charges, refusal)
-	if shown != nil {
-		if styles.xRateLimit {
-			header["X-Ratelimit-Limit"] = shown.policy.limitHeader
-			header["X-Ratelimit-Remaining"] = wholeNumber(shown.left)
-			header["X-Ratelimit-Reset"] = shown.reset
-		}
-		if styles.draft06 {
-			writeDraft06(header, charges, shown)
-		}
-		if styles.ietf {
-			writeIETF(header, charges)
-		}
+	if r.styles.xRateLimit && shown != nil {
+		header["X-Ratelimit-Limit"] = shown.policy.limitHeader
+		header["X-Ratelimit-Remaining"] = wholeNumber(shown.left)
+		header["X-Ratelimit-Reset"] = shown.reset
 	}
-	writeDryRun(header, charges)
+	if r.details {
+		writeDetails(header, r, charges, shown)
+	}
 }
 
-// shownCharge is the charge that a field with a single value shows: on a refusal that which has longest to wait, else that which has the fewest requests
-// left. It is nil when no limit is enforced.
-func shownCharge(charges []*charge, refusal *charge) *charge {
-	if refusal != nil {
-		return refusal
+// writeDetails writes the fields that tell of every limit.
+func writeDetails(header http.Header, r *rules, charges []*charge, shown *charge) {
+	if r.styles.draft06 && shown != nil {
+		writeDraft06(header, charges, shown)
 	}
-	var shown *charge
-	for _, ch := range charges {
-		if isShown(ch) && (shown == nil || ch.left < shown.left) {
-			shown = ch
-		}
+	if r.styles.ietf && shown != nil {
+		writeIETF(header, charges)
 	}
-	return shown
+	if r.dryRun {
+		writeDryRun(header, charges)
+	}
 }
 
 // isShown: a client has no business with limits in dry run, nor with one that is lifted for it.

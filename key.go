@@ -60,23 +60,20 @@ type visit struct {
 	read    bool       // body was read
 }
 
-// keyOf returns the key of a request under a limit, never empty. ok is false when the limit does not count the request, as it lacks a part of the
-// key: see limit.onMissing.
-func keyOf(v *visit, l *limit) (key string, ok bool) {
-	if l.byIP {
-		return clientKey(v), true
-	}
-	key, ok = joinedKey(v, l.parts)
+// keyOf returns the key of a request under a limit that does not count by address alone. It is empty when the limit does not count the request, as
+// that lacks a part of the key: see limit.onMissing.
+func keyOf(v *visit, l *limit) string {
+	key, ok := joinedKey(v, l.parts)
 	if ok {
-		return key, true
+		return key
 	}
 	switch l.onMissing {
 	case missingCountsIP:
-		return "@" + clientKey(v), true
+		return "@" + clientKey(v)
 	case missingShares:
-		return "@", true
+		return "@"
 	}
-	return "", false
+	return ""
 }
 
 // joinedKey makes one key of all parts; ok is false when one is missing.

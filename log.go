@@ -32,43 +32,58 @@ type refusals struct {
 	byKey    map[string]int64
 	dropped  int64 // the table's at the last report
 	reported int64 // when that was; 0 for never
+	due      int64 // when the next one may be
 }
 
 // countRefusal notes that the charge was refused, or would have been were it not for a dry run, and returns the line to log, if it is time for one. The
 // charge's table is locked; the line is for when it is not.
 func countRefusal(ch *charge, now int64) string {
-	l := ch.limit
-	if l.logging.off {
-		return ""
-	}
-	if l.logging.each {
-		return l.title + " a request of " + shownKey(ch.key)
-	}
-	r := &l.table.refusals
-	r.title = l.title
-	r.logging = l.logging
-	if r.byKey == nil {
-		r.byKey = map[string]int64{}
+	r := &ch.limit.table.refusals
+	if r.count == 0 || ch.limit.logging.each {
+		return beginCounting(ch, now)
 	}
 	r.count++
 	// A key that finds no place is counted, but not by name: in a flood from everywhere no single key matters.
-	if _, known := r.byKey[ch.key]; known || len(r.byKey) < maxLoggedKeys {
+	if len(r.byKey) < maxLoggedKeys || r.byKey[ch.key] > 0 {
 		r.byKey[ch.key]++
 	}
-	return dueReport(l.table, now)
+	if now < r.due {
+		return ""
+	}
+	return report(ch.limit.table, now)
 }
 
-// dueReport returns the line about a locked table's refusals since the last one, "" if there are none or it is too early.
-func dueReport(t *table, now int64) string {
+// beginCounting is the rare half of countRefusal, for the first refusal after a report and for those that are not gathered.
+func beginCounting(ch *charge, now int64) string {
+	l := ch.limit
+	r := &l.table.refusals
+	switch {
+	case l.logging.off:
+		return ""
+	case l.logging.each:
+		return l.title + " a request of " + shownKey(ch.key)
+	}
+	r.title = l.title
+	r.logging = l.logging
+	r.count = 1
+	r.byKey = map[string]int64{ch.key: 1}
+	if now < r.due {
+		return ""
+	}
+	return report(l.table, now)
+}
+
+// report returns the line about a locked table's refusals since the last one, "" if there are none.
+func report(t *table, now int64) string {
 	r := &t.refusals
-	if r.count == 0 || r.reported != 0 && now-r.reported < r.logging.interval {
+	if r.count == 0 {
 		return ""
 	}
 	line := fmt.Sprintf("%s %d request", r.title, r.count)
 	if r.count > 1 {
 		line += "s"
 	}
-	if r.reported != 0 {
+	if r.reported > 0 {
 		line += fmt.Sprintf(" in %d s", (now-r.reported)/second)
 	}
 	line += ", most of " + strings.Join(mostRefused(r.byKey), ", ")
@@ -76,9 +91,9 @@ func dueReport(t *table, now int64) string {
 		line += fmt.Sprintf("; %d keys were forgotten too early for lack of room, raise maxKeys", dropped)
 	}
 	r.count = 0
-	r.byKey = map[string]int64{}
 	r.dropped = t.dropped
 	r.reported = now
+	r.due = now + r.logging.interval
 	return line
 }
 

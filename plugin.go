@@ -82,7 +82,7 @@ func (m *middleware) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 func serve(m *middleware, rw http.ResponseWriter, req *http.Request) {
 	r := m.rules
 	v := &visit{rules: r, req: req, now: int64(time.Since(start))}
-	if exempted(v, &r.exempt) {
+	if (r.exempts || req.Method == "OPTIONS") && exempted(v, &r.exempt) {
 		m.next.ServeHTTP(rw, req)
 		return
 	}
@@ -92,7 +92,7 @@ func serve(m *middleware, rw http.ResponseWriter, req *http.Request) {
 		return
 	}
 	refusal := chargeAll(charges, v.now)
-	writeHeaders(rw.Header(), &r.styles, charges, refusal)
+	writeHeaders(rw.Header(), r, charges, refusal)
 	if refusal != nil {
 		refuse(rw, req, &r.reject, charges, refusal)
 		announce(charges)

@@ -12,9 +12,10 @@ import (
 
 // The refusal: a response that the client at hand can read.
 
-// rejection is what an operator wants refusals to be; its zero is the defaults.
+// rejection is what an operator wants refusals to be.
 type rejection struct {
-	status      int // 0: 429
+	custom      bool // something but jitter is not as it is by default
+	status      int
 	contentType string
 	body        string // "": one that suits the client
 	headers     []headerMatch
@@ -27,36 +28,76 @@ func refuse(rw http.ResponseWriter, req *http.Request, r *rejection, charges []*
 	if r.jitter > 0 {
 		seconds += rand.Int63n(r.jitter/second + 1)
 	}
+	after := wholeNumber(seconds)
+	rw.Header()["Retry-After"] = after
+	if r.custom {
+		refuseCustom(rw, req, r, charges, refusal, after[0])
+		return
+	}
+	if req.Header["Content-Type"] != nil && isGRPC(req) {
+		refuseGRPC(rw, after[0])
+		return
+	}
+	kind := problemType
+	if accept := req.Header["Accept"]; accept != nil && accept[0] != "*/*" {
+		kind = preferred(accept)
+	}
+	respond(rw, req, http.StatusTooManyRequests, kind, quotaBody(kind, http.StatusTooManyRequests, after[0], charges))
+}
+
+// refuseCustom is refuse where the operator has said something about it.
+func refuseCustom(rw http.ResponseWriter, req *http.Request, r *rejection, charges []*charge, refusal *charge, after string) {
 	header := rw.Header()
 	fill := strings.NewReplacer(
 		"{limit}", strconv.FormatInt(refusal.policy.size, 10),
 		"{remaining}", strconv.FormatInt(refusal.left, 10),
 		"{reset}", refusal.reset[0],
-		"{retryAfter}", strconv.FormatInt(seconds, 10),
+		"{retryAfter}", after,
 		"{policy}", refusal.limit.name)
 	for _, extra := range r.headers {
 		header[extra.name] = []string{fill.Replace(extra.value)}
 	}
-	header["Retry-After"] = wholeNumber(seconds)
-	text := "Too many requests. Try again in " + strconv.FormatInt(seconds, 10) + " s."
 	if isGRPC(req) {
-		header["Grpc-Retry-Pushback-Ms"] = wholeNumber(seconds * 1000)
-		refuseGRPC(rw, "8", text) // RESOURCE_EXHAUSTED
+		refuseGRPC(rw, after)
 		return
 	}
-	status := r.status
-	if status == 0 {
-		status = http.StatusTooManyRequests
-	}
 	if r.body != "" {
-		respond(rw, req, status, r.contentType, fill.Replace(r.body))
+		respond(rw, req, r.status, r.contentType, fill.Replace(r.body))
 		return
 	}
 	kind := r.contentType
 	if kind == "" {
 		kind = preferred(req.Header["Accept"])
 	}
-	respond(rw, req, status, kind, standardBody(kind, status, "quota-exceeded", "Quota Exceeded", text, violated(charges)))
+	respond(rw, req, r.status, kind, quotaBody(kind, r.status, after, charges))
+}
+
+// quotaBody is the body that a refusal has of itself: by default the problem of draft-ietf-httpapi-ratelimit-headers-11, section 6, in the form of RFC 9457. Nothing in
+// it comes from the request, and names need no escaping.
+func quotaBody(kind string, status int, after string, charges []*charge) string {
+	text := "Too many requests. Try again in " + after + " s."
+	if kind != problemType {
+		return plainBody(kind, "Quota Exceeded", text)
+	}
+	names := ""
+	for _, ch := range charges {
+		if ch.wait > 0 && !ch.limit.dryRun {
+			names += `,"` + ch.limit.name + `"`
+		}
+	}
+	return `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":` + strconv.Itoa(status) +
+		`,"detail":"` + text + `","violated-policies":[` + names[1:] + "]}\n"
+}
+
+// plainBody is a text as plain text or as a small page.
+func plainBody(kind, title, text string) string {
+	if kind != htmlType {
+		return text + "\n"
+	}
+	return "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">" +
+		"<title>" + html.EscapeString(title) + "</title>" +
+		"<style>:root{color-scheme:light dark}body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem}</style>" +
+		"<h1>" + html.EscapeString(title) + "</h1><p>" + html.EscapeString(text) + "</p></html>\n"
 }
 
 // refuseMissing answers a request that lacks what a limit counts by, where that is a reason to refuse it. No time heals that: there is no Retry-After, and the
@@ -64,11 +105,16 @@ func refuse(rw http.ResponseWriter, req *http.Request, r *rejection, charges []*
 func refuseMissing(rw http.ResponseWriter, req *http.Request, missing *limit) {
 	text := "This request lacks " + missing.wants + "."
 	if isGRPC(req) {
-		refuseGRPC(rw, "3", text) // INVALID_ARGUMENT
+		sendGRPC(rw, "3", text) // INVALID_ARGUMENT
 		return
 	}
 	kind := preferred(req.Header["Accept"])
-	respond(rw, req, http.StatusBadRequest, kind, standardBody(kind, http.StatusBadRequest, "", "Bad Request", text, nil))
+	if kind != problemType {
+		respond(rw, req, http.StatusBadRequest, kind, plainBody(kind, "Bad Request", text))
+		return
+	}
+	body, _ := json.Marshal(map[string]any{"title": "Bad Request", "status": http.StatusBadRequest, "detail": text})
+	respond(rw, req, http.StatusBadRequest, kind, string(body)+"\n")
 }
 
 // retryAfter is a wait in nanoseconds as whole seconds, rounded up, at least 1 (RFC 9110, section 10.2.3, knows no fractions, and some clients
@@ -81,12 +127,9 @@ func retryAfter(wait int64) int64 {
 }
 
 func respond(rw http.ResponseWriter, req *http.Request, status int, contentType, body string) {
-	header := rw.Header()
-	header["Content-Type"] = []string{contentType}
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	header["X-Content-Type-Options"] = []string{"nosniff"}
+	rw.Header()["Content-Type"] = []string{contentType}
 	rw.WriteHeader(status)
-	if req.Method != http.MethodHead {
+	if req.Method != "HEAD" {
 		_, _ = rw.Write([]byte(body))
 	}
 }
@@ -98,49 +141,20 @@ const (
 	htmlType    = "text/html; charset=utf-8"
 )
 
-// standardBody is the body of a refusal in one of the three types. The problem type is that of draft-ietf-httpapi-ratelimit-headers-11, section 6, in the form
-// of RFC 9457.
-func standardBody(contentType string, status int, problem, title, text string, violated []string) string {
-	switch contentType {
-	case plainType:
-		return text + "\n"
-	case htmlType:
-		return "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">" +
-			"<title>" + html.EscapeString(title) + "</title>" +
-			"<style>:root{color-scheme:light dark}body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem}</style>" +
-			"<h1>" + html.EscapeString(title) + "</h1><p>" + html.EscapeString(text) + "</p></html>\n"
-	}
-	document := map[string]any{"title": title, "status": status, "detail": text}
-	if problem != "" {
-		document["type"] = "https://iana.org/assignments/http-problem-types#" + problem
-		document["violated-policies"] = violated
-	}
-	body, err := json.Marshal(document)
-	if err != nil {
-		return text
-	}
-	return string(body) + "\n"
-}
-
-// violated is the names of the limits that had no room.
-func violated(charges []*charge) []string {
-	var names []string
-	for _, ch := range charges {
-		if ch.wait > 0 && !ch.limit.dryRun {
-			names = append(names, ch.limit.name)
-		}
-	}
-	return names
-}
-
 // isGRPC tells gRPC calls. grpc-web is another protocol, whose clients read the HTTP status.
 func isGRPC(req *http.Request) bool {
 	kind, ok := single(req.Header["Content-Type"])
 	return ok && strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web")
 }
 
-// refuseGRPC sends what the gRPC protocol over HTTP/2 calls a trailers-only response: the status in the header block, and nothing after it.
-func refuseGRPC(rw http.ResponseWriter, status, message string) {
+// refuseGRPC refuses a gRPC call. after is the value of Retry-After.
+func refuseGRPC(rw http.ResponseWriter, after string) {
+	rw.Header()["Grpc-Retry-Pushback-Ms"] = []string{after + "000"}
+	sendGRPC(rw, "8", "Too many requests. Try again in "+after+" s.") // RESOURCE_EXHAUSTED
+}
+
+// sendGRPC sends what the gRPC protocol over HTTP/2 calls a trailers-only response: the status in the header block, and nothing after it.
+func sendGRPC(rw http.ResponseWriter, status, message string) {
 	header := rw.Header()
 	header["Content-Type"] = []string{"application/grpc"}
 	header["Grpc-Status"] = []string{status}

@@ -252,10 +252,11 @@ func compileExempt(c *ExemptConfig) (exemption, error) {
 }
 
 func compileReject(c *RejectConfig) (rejection, error) {
-	r := rejection{}
+	r := rejection{status: http.StatusTooManyRequests}
 	if c == nil {
 		return r, nil
 	}
+	r.custom = c.StatusCode != "" || c.ContentType != "" || c.Body != "" || len(c.Headers) > 0
 	if c.StatusCode != "" {
 		status, err := whole("reject.statusCode", c.StatusCode, "429")
 		if err != nil {
@@ -359,6 +360,7 @@ func compileClient(at optionAt) (clientStrategy, error) {
 	}
 	var err error
 	client.excluded, err = prefixes(at.path+".excludedIPs", c.ExcludedIPs)
+	client.forwarded = client.depth > 0 || len(client.excluded) > 0
 	if err == nil && client.depth > 0 && len(client.excluded) > 0 {
 		err = fmt.Errorf("sluice: %s has both depth and excludedIPs; keep one", at.path)
 	}

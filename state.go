@@ -297,7 +297,10 @@ func fadeTable(t *table, now int64) string {
 	if t.live == nil {
 		return ""
 	}
-	line := dueReport(t, now)
+	line := ""
+	if now >= t.refusals.due {
+		line = report(t, now)
+	}
 	turn(t, now)
 	if held(t) == 0 {
 		t.live = nil // one by one: Yaegi cannot assign several nils at once
