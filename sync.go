@@ -1,0 +1,213 @@
+package sluice
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// What gateways let pass on their own, and how they tell each other: in mode async always, in mode strict while the store is away.
+//
+// A gateway charges its own counters and notes in a ledger what it took from which. Every interval it adds that to the store's counters, which
+// have everybody's, and takes over what it finds there. So at any time it knows what others had taken up to an interval
+// ago, and together they let pass at most what one would, and what the others let pass in one interval. That is not
+// lost: the store's counter owes it, up to its capacity once more, and so over longer times the limit holds.
+//
+// Between exchanges nothing runs: the first note after one sets a timer, the exchange when it goes off is its own goroutine, and no handler has
+// one. Notes survive an outage, and each other's limit, for as long as they mean anything.
+
+// debt is what a gateway has taken from one counter without telling the store. The ledger's lock guards it.
+type debt struct {
+	limit  *limit
+	key    string
+	policy *policy
+	units  int64
+	since  int64 // when the first of it was taken
+}
+
+// ledger is the debts of a middleware.
+type ledger struct {
+	interval int64 // nanoseconds from a debt to its exchange
+	life     int64 // nanoseconds after which no debt means anything any more
+
+	mu     sync.Mutex
+	owed   map[string]*debt // by the counter's key in the store
+	older  map[string]*debt // those from before the last turn, while the store is away
+	turned int64
+	due    bool // an exchange is
+}
+
+// maxOwed bounds the debts in each of a ledger's maps. What is taken beyond that in an outage, the store is not told.
+const maxOwed = 100_000
+
+// owe notes that charges were taken.
+func owe(s *sharing, charges []*charge, now int64) {
+	b := s.ledger
+	b.mu.Lock()
+	for _, ch := range charges {
+		if ch.wait > 0 || ch.policy.kind == unlimited {
+			continue // a limit in dry run that had no room
+		}
+		d := b.owed[s.prefixes[ch.limit]+ch.key]
+		if d == nil || d.policy != ch.policy {
+			d = newDebt(s, ch, now)
+		}
+		d.units += ch.units
+	}
+	b.mu.Unlock()
+}
+
+// newDebt is the rare half of owe, for a counter from which nothing has been taken since the last exchange, or only under another
+// policy.
+func newDebt(s *sharing, ch *charge, now int64) *debt {
+	b := s.ledger
+	key := s.prefixes[ch.limit] + strings.Clone(ch.key)
+	d := &debt{limit: ch.limit, key: key[len(s.prefixes[ch.limit]):], policy: ch.policy, since: now}
+	if old := b.owed[key]; old != nil {
+		d.since = old.since
+		d.units = scaleUp(old.units, d.policy.token, old.policy.token)
+	}
+	if len(b.owed) < maxOwed {
+		b.owed[key] = d
+	}
+	exchangeLater(s)
+	return d
+}
+
+// exchangeLater sees to it that there will be an exchange. The ledger is locked.
+func exchangeLater(s *sharing) {
+	if s.ledger.due {
+		return
+	}
+	s.ledger.due = true
+	time.AfterFunc(time.Duration(s.ledger.interval), func() { exchange(s) })
+}
+
+// exchange tells the store all that is owed now, and learns what others took from the same counters.
+func exchange(s *sharing) {
+	b := s.ledger
+	b.mu.Lock()
+	b.due = false
+	left := len(b.owed) + len(b.older)
+	b.mu.Unlock()
+	for left > 0 {
+		debts := collect(b)
+		if len(debts) == 0 {
+			return
+		}
+		if !exchangeSome(s, debts) {
+			returnDebts(s, debts)
+			return
+		}
+		left -= len(debts)
+	}
+}
+
+// collect takes some debts, as many as go into one call, out of a ledger.
+func collect(b *ledger) []*debt {
+	debts := make([]*debt, 0, maxScriptKeys)
+	b.mu.Lock()
+	debts = collectFrom(b.older, debts)
+	debts = collectFrom(b.owed, debts)
+	b.mu.Unlock()
+	return debts
+}
+
+func collectFrom(from map[string]*debt, debts []*debt) []*debt {
+	for key, d := range from {
+		if len(debts) == maxScriptKeys {
+			break
+		}
+		debts = append(debts, d)
+		delete(from, key)
+	}
+	return debts
+}
+
+// returnDebts puts debts that could not be told back into the ledger, and forgets those that mean nothing any more: what nobody has looked at
+// for a whole life.
+func returnDebts(s *sharing, debts []*debt) {
+	b := s.ledger
+	now := int64(time.Since(start))
+	b.mu.Lock()
+	if now-b.turned > b.life {
+		b.older = b.owed
+		b.owed = map[string]*debt{}
+		b.turned = now
+	}
+	for _, d := range debts {
+		key := s.prefixes[d.limit] + d.key
+		later := b.owed[key]
+		switch {
+		case now-d.since > b.life:
+		case later == nil:
+			b.owed[key] = d
+		case later.policy == d.policy:
+			later.units += d.units
+			later.since = d.since
+		}
+	}
+	exchangeLater(s)
+	b.mu.Unlock()
+}
+
+// exchangeSome settles debts in one call.
+func exchangeSome(s *sharing, debts []*debt) bool {
+	asked := int64(time.Since(start))
+	keys, numbers := "", ""
+	for _, d := range debts {
+		keys += arguments(s.prefixes[d.limit] + d.key)
+		numbers += policyNumbers(d.policy, unsettled(d, asked), (asked-d.since)/microsecond)
+	}
+	answer, ok := evaluate(s.pool, settleCall, len(debts), keys+numbers, asked+s.ledger.interval+s.timeout)
+	words := strings.Split(answer, " ")
+	if !ok || len(words) != 2*len(debts) {
+		return false
+	}
+	for i, d := range debts {
+		learn(s, d, stateNumber(words[2*i]), stateNumber(words[2*i+1]), asked)
+	}
+	return true
+}
+
+// unsettled is what of a debt counts at this time. What was taken in a window that is over, or has been refilled since, does not. A smooth
+// bucket refills all the time, and there the script sees to that.
+func unsettled(d *debt, now int64) int64 {
+	if d.policy.kind == smoothBucket {
+		return d.units
+	}
+	t := d.limit.table
+	units := d.units
+	t.mu.Lock()
+	if c := t.live[d.key]; c != nil && c.policy == d.policy {
+		settle(c, now, t.epoch)
+		if c.spent < units {
+			units = c.spent
+		}
+	}
+	t.mu.Unlock()
+	return units
+}
+
+// learn gives the counter that d was about the state a, b that the store answered, with what was taken from it since. asked is when the store was asked:
+// it looked a little later, and to take that for the moment errs by less than a round trip, in the client's favor. What a counter knows
+// already it does not forget: if the store lost its counters, each gateway still has its own.
+func learn(s *sharing, d *debt, a, b, asked int64) {
+	found := &counter{policy: d.policy}
+	setState(found, a, b, asked)
+	s.ledger.mu.Lock()
+	if later := s.ledger.owed[s.prefixes[d.limit]+d.key]; later != nil && later.policy == d.policy {
+		take(found, later.units)
+	}
+	s.ledger.mu.Unlock()
+
+	t := d.limit.table
+	t.mu.Lock()
+	if c := t.live[d.key]; c != nil && c.policy == d.policy {
+		settle(c, asked, t.epoch)
+		if c.policy.kind == smoothBucket && found.at > c.at || found.spent > c.spent {
+			c.at, c.spent = found.at, found.spent
+		}
+	}
+	t.mu.Unlock()
+}
