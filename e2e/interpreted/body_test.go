@@ -1,0 +1,1 @@
+../../body_test.go

@@ -1,0 +1,1 @@
+../../dryrun_test.go
