@@ -8,7 +8,7 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## a running gateway with limits, and what to try with it (EXAMPLE=folder takes another example)
-	cd tools/demo && $(GO) run . $(EXAMPLE)
+	@mkdir -p .cache && cd tools/demo && $(GO) build -o ../../.cache/demo . && exec ../../.cache/demo
 
 .PHONY: test
 test: unit interpreted e2e ## everything that `go test` can prove, against the real Traefik

@@ -52,7 +52,7 @@ func TestEntryPoint(t *testing.T) {
 	s := start(t, setup{
 		dynamic: "e2e/testdata/limits.yml",
 		backend: &yes{},
-		args:    []string{"--entryPoints.web.http.middlewares=everybody@file"},
+		args:    everybody,
 	})
 	require.Equal(t, "50", s.get(t, "/free/one").header.Get("X-RateLimit-Limit"))
 	require.Equal(t, "20", s.get(t, "/shared/one").header.Get("X-RateLimit-Limit"), "a route's own limit is nearer to it")
@@ -64,11 +64,14 @@ func TestEntryPoint(t *testing.T) {
 	require.Equal(t, "50", refused.header.Get("X-RateLimit-Limit"))
 }
 
+// everybody is what the demo's static file says of its entry point.
+var everybody = []string{"--entryPoints.web.http.middlewares=everybody@file"}
+
 // The next tests load the demo's own file.
 
 // TestDemoBucket spends a bucket and then takes Retry-After at its word.
 func TestDemoBucket(t *testing.T) {
-	s := start(t, setup{dynamic: "examples/demo/dynamic.yml"})
+	s := start(t, setup{dynamic: "examples/demo/dynamic.yml", args: everybody})
 	began := time.Now()
 	first := s.get(t, "/data")
 	require.Equal(t, http.StatusOK, first.status)
@@ -96,7 +99,7 @@ func TestDemoBucket(t *testing.T) {
 
 // TestDemoWindow spends the window of one key, which is nothing to another.
 func TestDemoWindow(t *testing.T) {
-	s := start(t, setup{dynamic: "examples/demo/dynamic.yml"})
+	s := start(t, setup{dynamic: "examples/demo/dynamic.yml", args: everybody})
 	for left := 4; left >= 0; left-- {
 		alice := s.get(t, "/keyed", "X-Api-Key", "alice")
 		require.Equal(t, http.StatusOK, alice.status)
@@ -113,7 +116,7 @@ func TestDemoWindow(t *testing.T) {
 
 // TestDemoEverybody sends more than a hundred a second, over routes that have nothing but this limit in common.
 func TestDemoEverybody(t *testing.T) {
-	s := start(t, setup{dynamic: "examples/demo/dynamic.yml"})
+	s := start(t, setup{dynamic: "examples/demo/dynamic.yml", args: everybody})
 	began := time.Now()
 	require.Equal(t, "100", s.get(t, "/health").header.Get("X-RateLimit-Limit"))
 	counts := s.volley(t, 1000, 32, "/health", "/node", "/echo")

@@ -16,7 +16,7 @@ import (
 // TestPlayground opens the page in a real browser, through the gateway as the demo sets it up, and uses it as a person does.
 // What it draws must be what has happened: as the backend's log and the responses themselves have it.
 func TestPlayground(t *testing.T) {
-	s := start(t, setup{dynamic: "examples/demo/dynamic.yml"})
+	s := start(t, setup{dynamic: "examples/demo/dynamic.yml", args: everybody})
 	p := openPlayground(t, s)
 	t.Run("burst", func(t *testing.T) { testPlaygroundBurst(t, s, p) })
 	t.Run("email", func(t *testing.T) { testPlaygroundEmail(t, s, p) })
