@@ -53,7 +53,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: backend.New(os.Stdout)}
+	server := &http.Server{Handler: backend.New(os.Stdout), Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	broken := make(chan error, 1)
 	go func() { broken <- server.Serve(listener) }()
 

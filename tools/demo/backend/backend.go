@@ -31,6 +31,7 @@ func New(log io.Writer) http.Handler {
 	routes.HandleFunc("POST /login", login)
 	routes.HandleFunc("/graphql", answer(`{"data":{}}`))
 	routes.HandleFunc("/graphql/{operation}", answer(`{"data":{}}`))
+	routes.HandleFunc("POST /examples.Echo/{method}", grpcEcho)
 
 	routes.HandleFunc("/echo", echo)
 	routes.HandleFunc("GET /events", events)

@@ -5,11 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 )
 
-// What the examples put beside a service: somebody who knows the customers, somebody who checks tokens, a login, a GraphQL API.
+// What the examples put beside a service: somebody who knows the customers, somebody who checks tokens, a login, a gRPC service.
 
 // customer is what the auth service knows about the holder of an API key.
 type customer struct{ user, plan string }
@@ -83,4 +84,12 @@ func login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply(w, http.StatusOK, `{"message":"welcome"}`)
+}
+
+// grpcEcho is a gRPC service for those who look at it with curl: it sends back the message of a call.
+func grpcEcho(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Trailer", "Grpc-Status")
+	io.Copy(w, r.Body)
+	w.Header().Set("Grpc-Status", "0")
 }
