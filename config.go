@@ -128,10 +128,14 @@ func isSimple(r *rules) bool {
 		r.styles == headerStyles{xRateLimit: true} && !r.replace
 }
 
-// normalize brings the short form, which is Traefik's own rateLimit block, into the full one. paths are what to call the options of each limit in
-// an error.
-func normalize(config *Config) (limits []LimitConfig, paths []string, strategy optionAt, err error) {
-	strategy = optionAt{config.IPStrategy, "ipStrategy"}
+// normalize brings the short form, which is Traefik's own rateLimit block, into the full one: limits, what to call the options of each in an error, and
+// the address strategy.
+//
+// The results have no names: Yaegi loses a struct that is assigned, as a literal, to a named result.
+func normalize(config *Config) ([]LimitConfig, []string, optionAt, error) {
+	var paths []string
+	var err error
+	strategy := optionAt{config.IPStrategy, "ipStrategy"}
 	short := config.Average != "" || config.Period != "" || config.Burst != ""
 	source := config.SourceCriterion
 	switch {

@@ -319,6 +319,38 @@ func TestSameClient(t *testing.T) {
 	}
 }
 
+// TestClientBehindAProxy: the strategy may stand at the top, or where Traefik's own rateLimit has it.
+func TestClientBehindAProxy(t *testing.T) {
+	limits := []any{options{"requests": 1, "window": "1h"}}
+	for _, strategy := range []options{{"depth": 1}, {"excludedIPs": "10.0.0.0/8, 192.0.2.1"}} {
+		for i, o := range []options{
+			{"limits": limits, "ipStrategy": strategy},
+			{"average": 1, "period": "1h", "ipStrategy": strategy},
+			{"average": 1, "period": "1h", "sourceCriterion": options{"ipStrategy": strategy}},
+		} {
+			h := limited(t, o)
+			for _, client := range []string{"198.51.100.1", "198.51.100.2", "2001:db8::1"} {
+				require.Equal(t, []int{200, 429}, statuses(h, 2, alice, "X-Forwarded-For", "203.0.113.1, "+client), "%v, form %d", strategy, i)
+			}
+			require.Equal(t, []int{200, 429}, statuses(h, 2, alice), "%v, form %d: without the header", strategy, i)
+		}
+	}
+}
+
+// TestSourceCriterion is Traefik's option in its other two forms.
+func TestSourceCriterion(t *testing.T) {
+	h := limited(t, options{"average": 1, "period": "1h", "sourceCriterion": options{"requestHeaderName": "x-tenant"}})
+	require.Equal(t, []int{200, 429}, statuses(h, 2, alice, "X-Tenant", "a"))
+	require.Equal(t, []int{429}, statuses(h, 1, bob, "X-Tenant", "a"))
+	require.Equal(t, []int{200}, statuses(h, 1, bob, "X-Tenant", "b"))
+
+	h = limited(t, options{"average": 1, "period": "1h", "sourceCriterion": options{"requestHost": true}})
+	require.Equal(t, []int{200, 429}, statuses(h, 2, alice))
+	other := request(alice)
+	other.Host = "other.example.com"
+	require.Equal(t, http.StatusOK, send(h, other).StatusCode)
+}
+
 // TestSpellings: a number means the same from every provider.
 func TestSpellings(t *testing.T) {
 	for _, o := range []options{
