@@ -2,7 +2,10 @@ module github.com/sluice-ratelimit/sluice
 
 go 1.22
 
-require github.com/stretchr/testify v1.12.1
+require (
+	github.com/dunglas/httpsfv v1.1.2
+	github.com/stretchr/testify v1.12.1
+)
 
 require (
 	github.com/mitchellh/mapstructure v1.5.0

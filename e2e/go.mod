@@ -6,6 +6,7 @@ require (
 	github.com/chromedp/cdproto v0.160.1
 	github.com/chromedp/chromedp v0.23.1
 	github.com/coder/websocket v1.8.15
+	github.com/dunglas/httpsfv v1.1.2
 	github.com/mitchellh/mapstructure v1.5.0
 	github.com/sluice-ratelimit/sluice/tools/demo v0.0.0
 	github.com/stretchr/testify v1.12.1
