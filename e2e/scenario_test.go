@@ -22,7 +22,11 @@ func scenario(t *testing.T, name string) *stage {
 func (s *stage) from(t *testing.T, address, method, path, body string, header ...string) answer {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext:           dialer.DialContext,
+		DisableKeepAlives:     true,
+		ExpectContinueTimeout: time.Minute, // for those who ask before they send a body
+	}}
 	return do(t, client, newRequest(t, method, s.web+path, body, header...))
 }
 
