@@ -24,14 +24,21 @@ type charge struct {
 // chargesOf lists what a request is to be charged, in the order of the limits that are for it. A limit that cannot count the request and whose answer to
 // that is to refuse it is returned as missing.
 func chargesOf(v *visit) (charges []*charge, missing *limit) {
-	for _, l := range v.rules.limits {
+	limits := v.rules.limits
+	charges = make([]*charge, 0, len(limits))
+	for _, l := range limits {
 		if l.match != nil && !matches(v, l.match) {
 			continue
 		}
 		ch := &charge{limit: l, cost: l.cost}
-		if l.byIP {
+		switch {
+		case l.byIP && v.ip != "":
+			ch.key = v.ip
+		case l.byIP:
 			ch.key = clientKey(v)
-		} else {
+		case l.header != "":
+			ch.key = headerKey(v, l)
+		default:
 			ch.key = keyOf(v, l)
 		}
 		if ch.key == "" {
@@ -148,9 +155,40 @@ func lacks(ch, refusal *charge, now int64) *charge {
 
 // stand notes where the key stands.
 func stand(ch *charge, now int64) {
+	if ch.policy.kind == smoothBucket {
+		standSmooth(ch, now)
+		return
+	}
 	ch.left = remaining(ch.counter, now)
 	ch.next = waitReset(ch.counter, now)
 	ch.reset = resetHeader(ch.limit.table, now+ch.next)
+}
+
+// standSmooth is stand for the most frequent kind, written out: remaining, waitSmooth, resetHeader.
+func standSmooth(ch *charge, now int64) {
+	var n int64
+	p := ch.policy
+	n = p.capacity + now
+	n = n - ch.counter.at
+	n = n / p.token
+	if n < 0 {
+		n = 0
+	}
+	ch.left = n
+	n = ch.counter.at - now
+	if n > 0 {
+		n = n - 1
+		n = n % p.token
+		n = n + 1
+	}
+	ch.next = n
+	n = n + now
+	n = n - 1
+	n = n / second
+	ch.reset = ch.limit.table.resets[n]
+	if ch.reset == nil {
+		ch.reset = newReset(ch.limit.table, n)
+	}
 }
 
 // shownCharge is the charge that a field with a single value shows: on a refusal that which has longest to wait, else that which has the fewest requests

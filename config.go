@@ -42,6 +42,7 @@ type limit struct {
 	match     *matcher // nil: every request
 	parts     []keyPart
 	byIP      bool   // parts is just the client's address
+	header    string // parts is just this header
 	onMissing int    // see keyOf
 	wants     string // what parts asks of a request, in words
 	cost      int64

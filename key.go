@@ -76,6 +76,16 @@ func keyOf(v *visit, l *limit) string {
 	return ""
 }
 
+// headerKey is keyOf for the frequent key of a single header.
+func headerKey(v *visit, l *limit) string {
+	values := v.req.Header[l.header]
+	if len(values) != 1 || values[0] == "" {
+		return keyOf(v, l)
+	}
+	sum := sha256.Sum256([]byte(hashSalt() + values[0]))
+	return "#" + string(sum[:16])
+}
+
 // joinedKey makes one key of all parts; ok is false when one is missing.
 func joinedKey(v *visit, parts []keyPart) (key string, ok bool) {
 	if len(parts) == 1 {

@@ -22,6 +22,9 @@ type logging struct {
 const (
 	maxLoggedKeys = 64
 	shownKeys     = 5
+
+	// exactRefusals is how many refusals in an interval are counted by key one by one; after them one of so many is, and stands for all.
+	exactRefusals = 64
 )
 
 // refusals is what a limit's table remembers of the refusals that it has not reported yet.
@@ -38,35 +41,36 @@ type refusals struct {
 // countRefusal notes that the charge was refused, or would have been were it not for a dry run, and returns the line to log, if it is time for one. The
 // charge's table is locked; the line is for when it is not.
 func countRefusal(ch *charge, now int64) string {
-	r := &ch.limit.table.refusals
-	if r.count == 0 || ch.limit.logging.each {
-		return beginCounting(ch, now)
-	}
-	r.count++
-	// A key that finds no place is counted, but not by name: in a flood from everywhere no single key matters.
-	if len(r.byKey) < maxLoggedKeys || r.byKey[ch.key] > 0 {
-		r.byKey[ch.key]++
-	}
-	if now < r.due {
-		return ""
-	}
-	return report(ch.limit.table, now)
-}
-
-// beginCounting is the rare half of countRefusal, for the first refusal after a report and for those that are not gathered.
-func beginCounting(ch *charge, now int64) string {
 	l := ch.limit
 	r := &l.table.refusals
-	switch {
-	case l.logging.off:
+	n := r.count
+	r.count++
+	if n >= exactRefusals && n%exactRefusals != 0 && !l.logging.each || l.logging.off {
 		return ""
-	case l.logging.each:
+	}
+	return countByKey(ch, n, now)
+}
+
+// countByKey is the rare half of countRefusal: for the first refusals after a report, and then for every so-manieth, which stands for those between.
+func countByKey(ch *charge, n, now int64) string {
+	l := ch.limit
+	r := &l.table.refusals
+	if l.logging.each {
 		return l.title + " a request of " + shownKey(ch.key)
 	}
-	r.title = l.title
-	r.logging = l.logging
-	r.count = 1
-	r.byKey = map[string]int64{ch.key: 1}
+	if n == 0 {
+		r.title = l.title
+		r.logging = l.logging
+		r.byKey = map[string]int64{}
+	}
+	weight := int64(1)
+	if n >= exactRefusals {
+		weight = exactRefusals
+	}
+	// A key that finds no place is counted, but not by name: in a flood from everywhere no single key matters.
+	if len(r.byKey) < maxLoggedKeys || r.byKey[ch.key] > 0 {
+		r.byKey[ch.key] += weight
+	}
 	if now < r.due {
 		return ""
 	}
@@ -76,7 +80,7 @@ func beginCounting(ch *charge, now int64) string {
 // report returns the line about a locked table's refusals since the last one, "" if there are none.
 func report(t *table, now int64) string {
 	r := &t.refusals
-	if r.count == 0 {
+	if r.count == 0 || r.logging == nil {
 		return ""
 	}
 	line := fmt.Sprintf("%s %d request", r.title, r.count)

@@ -61,7 +61,8 @@ func New(_ context.Context, next http.Handler, config *Config, name string) (htt
 	}
 	m := &middleware{rules: r, next: next}
 	if r.simple {
-		return &bucketByPeer{general: m, next: next, table: r.limits[0].table}, nil
+		quick := !r.reject.custom && r.reject.jitter == 0 && !r.log.each
+		return &bucketByPeer{general: m, next: next, table: r.limits[0].table, quick: quick}, nil
 	}
 	return m, nil
 }
@@ -115,6 +116,7 @@ type bucketByPeer struct {
 	general *middleware
 	next    http.Handler
 	table   *table
+	quick   bool // refusePeer can refuse
 }
 
 func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
@@ -137,7 +139,7 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	left = p.capacity + now
 	left = left - full // units: the capacity less what is spent
 	if left < 0 {
-		serveOther(b, rw, req) // refused
+		refusePeer(b, rw, req, now, -left)
 		return
 	}
 	c.at = full // take
@@ -158,6 +160,60 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	header["X-Ratelimit-Remaining"] = smallNumbers[left] // isSimple has seen that it is there
 	header["X-Ratelimit-Reset"] = reset
 	b.next.ServeHTTP(rw, req)
+}
+
+// refusePeer refuses a request that would have to wait so many nanoseconds for its token. It unlocks the table. In a flood nearly all requests end
+// here, so this is written as ServeHTTP is. What it cannot do it leaves to the long way, one of many refusals among it, to be counted by name.
+func refusePeer(b *bucketByPeer, rw http.ResponseWriter, req *http.Request, now, wait int64) {
+	var n int64
+	t := b.table
+	accept := req.Header["Accept"]
+	n = t.refusals.count
+	if !b.quick || n < exactRefusals || n%exactRefusals == 0 || req.Method == "HEAD" ||
+		accept != nil && accept[0] != "*/*" || req.Header["Content-Type"] != nil {
+		serveOther(b, rw, req)
+		return
+	}
+	t.refusals.count++
+	wait = wait - 1
+	now = now + wait
+	now = now / second // the second in which the token comes
+	reset := t.resets[now]
+	if reset == nil {
+		reset = newReset(t, now)
+	}
+	a := t.answers[wait/second]
+	if a == nil {
+		a = newAnswer(b, wait/second)
+	}
+	t.mu.Unlock()
+
+	header := rw.Header()
+	header["X-Ratelimit-Limit"] = a.limit
+	header["X-Ratelimit-Remaining"] = smallNumbers[0]
+	header["X-Ratelimit-Reset"] = reset
+	header["Retry-After"] = a.retryAfter
+	header["Content-Type"] = a.contentType
+	rw.WriteHeader(http.StatusTooManyRequests)
+	_, _ = rw.Write(a.body)
+}
+
+// newAnswer keeps what the refusals with one Retry-After have in common, in a locked table.
+func newAnswer(b *bucketByPeer, seconds int64) *answer {
+	l := b.general.rules.limits[0]
+	after := wholeNumber(seconds + 1)
+	ch := &charge{limit: l, wait: 1}
+	a := &answer{
+		limit:       l.numbers.policy.limitHeader,
+		retryAfter:  after,
+		contentType: []string{problemType},
+		body:        []byte(quotaBody(problemType, http.StatusTooManyRequests, after[0], []*charge{ch})),
+	}
+	if b.table.answers == nil || len(b.table.answers) >= maxAnswers {
+		b.table.answers = map[int64]*answer{}
+	}
+	b.table.answers[seconds] = a
+	return a
 }
 
 // serveOther is for the requests that bucketByPeer does not serve itself. It unlocks the table, and sees to it that the connection's next request finds

@@ -58,7 +58,12 @@ func compileKey(l *limit, c *LimitConfig, path string) error {
 	if len(l.parts) == 0 {
 		l.parts = []keyPart{{source: fromIP}}
 	}
-	l.byIP = len(l.parts) == 1 && l.parts[0].source == fromIP
+	if len(l.parts) == 1 {
+		l.byIP = l.parts[0].source == fromIP
+		if l.parts[0].source == fromHeader && !l.parts[0].fold {
+			l.header = l.parts[0].name
+		}
+	}
 	l.wants = strings.Join(words, " or ")
 	switch strings.TrimSpace(c.OnMissingKey) {
 	case "", "ip":

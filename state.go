@@ -30,9 +30,10 @@ const (
 	sampleSize = 8
 	// maxIdle bounds how many idle maps a table has. There is one, and one more for each change of numbers within a limit's life.
 	maxIdle = 4
-	// maxPeers and maxResets bound the two small caches of a table; when one is full it begins anew.
-	maxPeers  = 8192
-	maxResets = 256
+	// maxPeers and maxResets bound the small caches of a table; when one is full it begins anew.
+	maxPeers   = 8192
+	maxResets  = 256
+	maxAnswers = 256
 	// fadeEvery is how often tables that nobody asks are looked after.
 	fadeEvery = time.Minute
 )
@@ -60,8 +61,16 @@ type table struct {
 	peers map[string]*counter
 	// resets has the values of X-RateLimit-Reset by the second that a moment lies in.
 	resets map[int64][]string
+	// answers has the refusals that bucketByPeer sends, by the whole seconds of the wait.
+	answers map[int64]*answer
 	// epoch is the Unix time of the clock's zero in nanoseconds, read anew now and then since a wall clock may be set.
 	epoch int64
+}
+
+// answer is what the refusals with one Retry-After have in common.
+type answer struct {
+	limit, retryAfter, contentType []string
+	body                           []byte
 }
 
 // numbers is what a limit counts by.
@@ -259,6 +268,7 @@ func renumber(t *table, n *numbers) {
 		return
 	}
 	t.numbers = n
+	t.answers = nil
 	if len(t.live) == 0 {
 		return
 	}
@@ -307,6 +317,7 @@ func fadeTable(t *table, now int64) string {
 		t.idle = nil
 		t.peers = nil
 		t.resets = nil
+		t.answers = nil
 	}
 	return line
 }
