@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -373,38 +372,4 @@ func TestSpellings(t *testing.T) {
 	require.Equal(t, "1", send(limited(t, options{"average": 0.5}), request(alice)).Header.Get("X-Ratelimit-Limit"))
 	require.Equal(t, "5000", send(limited(t, options{"average": 5001, "burst": 5000, "period": "24h"}), request(alice)).Header.Get("X-Ratelimit-Limit"))
 	require.Equal(t, "4999", send(limited(t, options{"average": 5001, "burst": 5000, "period": "24h"}), request(alice)).Header.Get("X-Ratelimit-Remaining"))
-}
-
-// TestExactlyN: 64 callers at once on a key that nobody has asked for get exactly what there is.
-func TestExactlyN(t *testing.T) {
-	const callers, calls, n = 64, 8, 100
-	for name, o := range map[string]options{
-		"bucket":     {"average": n, "period": "24h"},
-		"window":     {"limits": []any{options{"requests": n, "window": "24h"}}},
-		"two limits": {"limits": []any{options{"requests": n, "window": "24h", "key": "global"}, options{"requests": n / 2, "window": "24h"}}},
-	} {
-		h := limited(t, o)
-		var allowed [2]atomic.Int64
-		var all sync.WaitGroup
-		for i := 0; i < callers; i++ {
-			all.Add(1)
-			go func(who int) {
-				defer all.Done()
-				peer := []string{"192.0.2.7:", "192.0.2.8:"}[who%2] + strconv.Itoa(1000+who)
-				if name != "two limits" {
-					peer = "192.0.2.7:" + strconv.Itoa(1000+who)
-				}
-				for j := 0; j < calls; j++ {
-					if send(h, request(peer)).StatusCode == http.StatusOK {
-						allowed[who%2].Add(1)
-					}
-				}
-			}(i)
-		}
-		all.Wait()
-		require.Equal(t, int64(n), allowed[0].Load()+allowed[1].Load(), name)
-		if name == "two limits" {
-			require.Equal(t, int64(n/2), allowed[0].Load(), name)
-		}
-	}
 }
