@@ -7,6 +7,7 @@ require (
 	github.com/chromedp/chromedp v0.23.1
 	github.com/coder/websocket v1.8.15
 	github.com/dunglas/httpsfv v1.1.2
+	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/mitchellh/mapstructure v1.5.0
 	github.com/sluice-ratelimit/sluice/tools/demo v0.0.0
 	github.com/stretchr/testify v1.12.1
@@ -18,6 +19,7 @@ require (
 
 require (
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
