@@ -194,7 +194,10 @@ func (p *page) tabTo(t *testing.T, id string) {
 	for range 40 {
 		p.keys(t, kb.Tab)
 		if p.focused(t) == id {
-			visible := `(e => [e, e.closest("label")].some(e => e && getComputedStyle(e).outlineStyle === "solid"))(document.activeElement)`
+			visible := `[document.activeElement, document.activeElement.closest("label")].some(e => {
+				const { outlineStyle, opacity } = e ? getComputedStyle(e) : {};
+				return outlineStyle === "solid" && opacity === "1";
+			})`
 			require.True(t, ask[bool](t, p, visible), "#%s has the focus and nothing shows it", id)
 			return
 		}

@@ -108,6 +108,9 @@ func testPlaygroundEmail(t *testing.T, s *stage, p *page) {
 		return slices.Contains(seen, "now")
 	})
 	t.Logf("the countdown said %q in %v", seen, time.Since(told))
+	retryAfter, err := strconv.Atoi(p.responses(resetPath)[1].header["retry-after"])
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(seen)-1, retryAfter)
 	require.Greater(t, len(seen), 2)
 	for i, text := range slices.Backward(seen) {
 		expected := "now"
