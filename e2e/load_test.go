@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -115,13 +115,12 @@ func (a arrival) end() time.Time { return a.At.Add(a.Took) }
 // readArrivals returns the requests in the order in which they came.
 func readArrivals(t *testing.T, file string) []arrival {
 	t.Helper()
-	log, err := os.Open(file)
+	log, err := os.ReadFile(file)
 	require.NoError(t, err)
-	defer log.Close()
 	var arrivals []arrival
-	for lines := bufio.NewScanner(log); lines.Scan(); {
+	for line := range bytes.Lines(log) {
 		var a arrival
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &a))
+		require.NoError(t, json.Unmarshal(line, &a))
 		arrivals = append(arrivals, a)
 	}
 	slices.SortFunc(arrivals, func(a, b arrival) int { return a.At.Compare(b.At) })
@@ -188,7 +187,7 @@ func installArtillery(t *testing.T) string {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, ".cache"), 0o755))
 	draft, err := os.MkdirTemp(filepath.Join(root, ".cache"), "artillery-")
 	require.NoError(t, err)
-	defer os.RemoveAll(draft)
+	t.Cleanup(func() { _ = os.RemoveAll(draft) })
 	t.Logf("installing Artillery %s", artilleryVersion)
 	install := exec.CommandContext(t.Context(), npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
 		"--prefix", draft, "artillery@"+artilleryVersion)
