@@ -88,8 +88,8 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// note keeps what the network layer receives and what the page complains of. The response to a request that a limit refuses is among the browser's complaints
-// and is what this is all about.
+// note keeps what the network layer receives and what the page complains of. (The browser's own complaints, about every response
+// of status 429, are none: that is what this is all about.)
 func (p *page) note(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,7 +223,8 @@ func (p *page) visible(t *testing.T, selector string) bool {
 	return ask[bool](t, p, `document.querySelector("`+selector+`").checkVisibility()`)
 }
 
-// dots reads the picture, in the order in which the responses came. Its animation has to be over, or the middle of a dot is not yet where it belongs.
+// dots reads the picture, in the order in which the responses came, once its animation is over: before, the middle of a dot is
+// not where it belongs.
 func (p *page) dots(t *testing.T) []dot {
 	t.Helper()
 	time.Sleep(400 * time.Millisecond)

@@ -129,8 +129,8 @@ func readArrivals(t *testing.T, file string) []arrival {
 
 // demanded is how many requests must have passed a window of one request, by the times they came: the first, and each that is the
 // first after the window of the one before. A minute has twelve windows of 5 s, and a thirteenth begins if it goes on a little
-// longer, as it does where Artillery cannot keep up. The limiter looks at the clock at some moment between a request's arrival and its end, which on a busy machine may make a
-// difference: hence the least and the most.
+// longer, as it does where Artillery cannot keep up. The limiter looks at the clock at some moment between a request's arrival
+// and its end, which on a busy machine may make a difference: hence the least and the most.
 func demanded(arrivals []arrival, window time.Duration) (least, most int) {
 	var early, late time.Time // ends of the window, for the most and for the least
 	for _, a := range arrivals {

@@ -84,7 +84,9 @@ func TestFastAPIEveryRoute(t *testing.T) {
 		answers := []answer{c.get(t, "/"), c.get(t, "/data"), c.get(t, "/health"), c.get(t, "/no-such-route")}
 		return answers, time.Since(began) < 500*time.Millisecond
 	})
-	for i, body := range []string{`{"message":"Hello, world!"}`, `{"data":"Some important information"}`, `{"status":"ok"}`, `{"detail":"Not Found"}`} {
+	for i, body := range []string{
+		`{"message":"Hello, world!"}`, `{"data":"Some important information"}`, `{"status":"ok"}`, `{"detail":"Not Found"}`,
+	} {
 		require.Equal(t, body, answers[i].body)
 		require.Equal(t, strconv.Itoa(9-i), answers[i].header.Get("X-RateLimit-Remaining"))
 	}
