@@ -42,6 +42,8 @@ var clients atomic.Uint32
 
 // newClient makes a client that no limit knows yet.
 func newClient(t *testing.T) *client {
+	t.Helper()
+	raised(t)
 	n := clients.Add(1)
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(10, 1, byte(n>>8), byte(n))}}
 	c := &client{t: t}
@@ -73,6 +75,7 @@ func logged(text string) bool { return strings.Contains(site.traefik.log(), text
 // kubectl runs kubectl as an operator.
 func kubectl(t *testing.T, arguments ...string) string {
 	t.Helper()
+	raised(t)
 	output, err := site.kubectl("", arguments...)
 	require.NoError(t, err)
 	return output

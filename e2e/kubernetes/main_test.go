@@ -9,11 +9,14 @@ package kubernetes
 import (
 	"fmt"
 	"os"
+	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
-// site is what the tests share, since it takes some seconds to raise. They change it, so none of them runs in parallel,
-// each comes as a client with an address of its own, and each leaves the Middlewares as it found them.
+// site is what most tests share, since it takes some seconds to raise: see raised. They change it, so none of them runs
+// in parallel, each comes as a client with an address of its own, and each leaves the Middlewares as it found them.
 var site struct {
 	*cluster
 	traefik *pod
@@ -39,27 +42,34 @@ func run(m *testing.M) (int, error) {
 	if err := raiseNetwork(); err != nil {
 		return 0, err
 	}
-	folder, err := os.MkdirTemp("", "sluice-kubernetes-")
-	if err != nil {
+	var err error
+	if workspace, err = os.MkdirTemp("", "sluice-kubernetes-"); err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(folder)
-	err = raise(folder)
-	code := 1
-	if err == nil {
-		code = m.Run()
-	}
+	defer os.RemoveAll(workspace)
+	code := m.Run()
 	if site.traefik != nil && code != 0 {
 		fmt.Fprintf(os.Stderr, "Traefik's log:\n%s\n", site.traefik.log())
 	}
 	site.traefik.stop()
 	site.cluster.stop()
-	return code, err
+	return code, nil
 }
 
+// workspace is the folder for whatever the cluster writes.
+var workspace string
+
+// raised raises the site for the first test that needs it, and fails this one and all others if that does not succeed.
+func raised(t *testing.T) {
+	t.Helper()
+	require.NoError(t, raiseOnce())
+}
+
+var raiseOnce = sync.OnceValue(raise)
+
 // raise brings up the site as a user does: a cluster, its custom resources, `kubectl apply -k .`.
-func raise(folder string) (err error) {
-	if site.cluster, err = startCluster(folder); err != nil {
+func raise() (err error) {
+	if site.cluster, err = startCluster(workspace); err != nil {
 		return err
 	}
 	for _, step := range [][]string{

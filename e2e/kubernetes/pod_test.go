@@ -28,13 +28,15 @@ type pod struct {
 // podObject is as much of a Pod as is acted upon here.
 type podObject struct {
 	Metadata struct{ Name, Namespace string }
-	Spec     struct {
-		ServiceAccountName string
-		SecurityContext    struct{ RunAsUser, RunAsGroup uint32 }
-		InitContainers     []any
-		Containers         []container
-		Volumes            []volume
-	}
+	Spec     podSpec
+}
+
+type podSpec struct {
+	ServiceAccountName string
+	SecurityContext    struct{ RunAsUser, RunAsGroup uint32 }
+	InitContainers     []any
+	Containers         []container
+	Volumes            []volume
 }
 
 type container struct {

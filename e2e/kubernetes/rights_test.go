@@ -81,6 +81,7 @@ func used(t *testing.T) (rights []string) {
 
 // TestUnprivileged holds Traefik's namespace to its security standard, which has admitted Traefik's own pod.
 func TestUnprivileged(t *testing.T) {
+	raised(t)
 	_, err := site.kubectl("", "run", "careless", "-n", "traefik", "--image=traefik", "--dry-run=server",
 		`--overrides={"spec":{"serviceAccountName":"traefik"}}`)
 	require.ErrorContains(t, err, `violates PodSecurity "restricted`)

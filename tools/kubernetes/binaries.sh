@@ -12,7 +12,7 @@ main() {
 	build_once Kubernetes "$version" "nine minutes" \
 		"-s -w $stamp.gitVersion=$version $stamp.gitMajor=1 $stamp.gitMinor=${minor%%.*}" \
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kubectl go.etcd.io/etcd/server/v3
-	ln -sf server "$built/etcd" # Go has called it after its package's folder
+	[ -e "$built/etcd" ] || ln -s server "$built/etcd" # Go has called it after its package's folder
 	echo "$built"
 }
 

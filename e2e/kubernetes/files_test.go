@@ -1,9 +1,8 @@
 package kubernetes
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -48,9 +47,9 @@ func TestHelmValues(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(text, &values))
 	sluice := values.Experimental.LocalPlugins.Sluice
 	require.Equal(t, "inlinePlugin", sluice.Type)
-	container := site.traefik.spec.Spec.Containers[0]
-	require.Equal(t, container.VolumeMounts[0].MountPath, sluice.MountPath)
-	require.Contains(t, container.Args, "--experimental.localPlugins.sluice.moduleName="+sluice.ModuleName)
+	pod := traefikPod(t, repository())
+	require.Equal(t, sluice.MountPath, pod.Containers[0].VolumeMounts[0].MountPath)
+	require.Contains(t, pod.Containers[0].Args, "--experimental.localPlugins.sluice.moduleName="+sluice.ModuleName)
 
 	want := map[string]string{}
 	for _, name := range pluginFiles(t) {
@@ -70,11 +69,6 @@ func TestPluginFits(t *testing.T) {
 	require.Less(t, len(text), 256<<10)
 }
 
-// TestClientSideApply applies everything once more as the README says, without --server-side.
-func TestClientSideApply(t *testing.T) {
-	kubectl(t, "apply", "-k", repository())
-}
-
 // TestNewVersion changes the plugin's source, which must change the Deployment.
 func TestNewVersion(t *testing.T) {
 	copied := t.TempDir()
@@ -84,14 +78,13 @@ func TestNewVersion(t *testing.T) {
 	examples := filepath.Join("examples", "kubernetes")
 	require.NoError(t, os.CopyFS(filepath.Join(copied, examples), os.DirFS(filepath.Join(repository(), examples))))
 
-	before, volume := name(plugin(t, copied)), mounted(t, copied)
-	require.Equal(t, before, volume, "what the Deployment mounts")
-	require.Regexp(t, `^sluice-[a-z0-9]{10}$`, before)
+	before := nameOf(plugin(t, copied))
+	require.Equal(t, before, traefikPod(t, copied).Volumes[0].ConfigMap.Name)
 
 	require.NoError(t, os.WriteFile(filepath.Join(copied, "plugin.go"), []byte("package sluice\n"), 0o644))
-	after := name(plugin(t, copied))
+	after := nameOf(plugin(t, copied))
 	require.NotEqual(t, before, after)
-	require.Equal(t, after, mounted(t, copied))
+	require.Equal(t, after, traefikPod(t, copied).Volumes[0].ConfigMap.Name)
 }
 
 // TestPinnedTraefik holds the examples to the version of Traefik that is tested here.
@@ -104,6 +97,11 @@ func TestPinnedTraefik(t *testing.T) {
 		require.NoError(t, err)
 		require.Regexp(t, `(image: traefik:|tag: )`+string(version)+"\n", string(text), file)
 	}
+}
+
+// TestClientSideApply applies everything once more as the README says, without --server-side.
+func TestClientSideApply(t *testing.T) {
+	kubectl(t, "apply", "-k", repository())
 }
 
 // pluginFiles is the names of the files that make the plugin.
@@ -122,42 +120,31 @@ func pluginFiles(t *testing.T) []string {
 // object is a Kubernetes object as YAML has it.
 type object = map[string]any
 
-// built is what `kubectl kustomize` makes of a folder.
-func built(t *testing.T, folder string) (objects []object) {
+// built is the first object of a kind, with a name that begins so, in what kustomize makes of a folder.
+func built(t *testing.T, folder, kind, name string) object {
 	text, err := exec.Command(filepath.Join(os.Getenv("KUBERNETES"), "kubectl"), "kustomize", folder).Output()
 	require.NoError(t, err)
-	for decoder := yaml.NewDecoder(strings.NewReader(string(text))); ; {
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var next object
-		err := decoder.Decode(&next)
-		if errors.Is(err, io.EOF) {
-			return objects
+		require.NoError(t, decoder.Decode(&next), "no %s %s", kind, name)
+		if next["kind"] == kind && strings.HasPrefix(nameOf(next), name) {
+			return next
 		}
-		require.NoError(t, err)
-		objects = append(objects, next)
 	}
 }
 
 // plugin is the ConfigMap with the plugin.
-func plugin(t *testing.T, folder string) object {
-	for _, candidate := range built(t, folder) {
-		if candidate["kind"] == "ConfigMap" {
-			return candidate
-		}
-	}
-	require.Fail(t, "no ConfigMap")
-	return nil
-}
+func plugin(t *testing.T, folder string) object { return built(t, folder, "ConfigMap", "sluice-") }
 
-func name(o object) string { return o["metadata"].(object)["name"].(string) }
+func nameOf(o object) string { return o["metadata"].(object)["name"].(string) }
 
-// mounted is the name of the ConfigMap that Traefik's Deployment mounts.
-func mounted(t *testing.T, folder string) string {
-	for _, candidate := range built(t, folder) {
-		if candidate["kind"] == "Deployment" && name(candidate) == "traefik" {
-			spec := candidate["spec"].(object)["template"].(object)["spec"].(object)
-			return spec["volumes"].([]any)[0].(object)["configMap"].(object)["name"].(string)
-		}
+// traefikPod is what Traefik's Deployment says of its pod.
+func traefikPod(t *testing.T, folder string) podSpec {
+	text, err := json.Marshal(built(t, folder, "Deployment", "traefik"))
+	require.NoError(t, err)
+	var deployment struct {
+		Spec struct{ Template struct{ Spec podSpec } }
 	}
-	require.Fail(t, "no Deployment")
-	return ""
+	require.NoError(t, json.Unmarshal(text, &deployment))
+	return deployment.Spec.Template.Spec
 }
