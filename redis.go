@@ -31,46 +31,51 @@ const (
 // sharing is how the limits of a middleware are shared. It never changes, but for what pool and ledger guard.
 type sharing struct {
 	config    *RedisConfig // what it was made of
-	server    server
+	server    *server
 	prefix    string // of all its keys in the store
 	salt      string // what keys are hashed with, the same in all gateways
 	pool      *pool
 	async     bool
-	timeout   int64 // nanoseconds that a request waits at most
+	interval  int64 // nanoseconds after which all gateways know what one let pass
 	onFailure int
 	prefixes  map[*limit]string  // of each limit's keys in the store
 	numbers   map[*policy]string // see policyNumbers: for one token
 	ledger    *ledger
 }
 
-var (
-	strictCall = newScript(scriptNow + strictScript)
-	settleCall = newScript(scriptNow + settleScript)
-)
-
 // chargeShared is chargeAll for limits that are shared. outcome says whether there was a decision; if there was, refusal is the limit that has longest
 // to wait, or nil.
 func chargeShared(s *sharing, charges []*charge, now int64) (refusal *charge, outcome int) {
-	if s.async {
+	call := ""
+	if !s.async {
+		call = strictCall(s, charges)
+	}
+	if call == "" {
 		return chargeOwing(s, charges, now), counted
 	}
-	keys, call := strictArguments(s, charges)
-	if keys == 0 {
-		return chargeAll(charges, now), counted // nobody asked for more than to be let through
+	answer := askLine(s.pool, call, now)
+	if answer == "" {
+		payFirst(s, charges)
+		answer = evaluate(s.pool, strictScript, call, now+s.server.timeout)
 	}
-	answer, ok := evaluate(s.pool, strictCall, keys, call, now+s.timeout)
-	if ok {
-		if refusal, ok = adopt(charges, answer); ok {
-			return refusal, counted
-		}
+	refusal = adopt(charges, answer)
+	if refusal == unknown {
+		return chargeAlone(s, charges)
 	}
+	return refusal, counted
+}
+
+// unknown is what adopt returns when it cannot tell.
+var unknown = &charge{}
+
+// chargeAlone does what onFailure says. The clock is read again since the wait may have been long.
+func chargeAlone(s *sharing, charges []*charge) (refusal *charge, outcome int) {
 	switch s.onFailure {
 	case failAllow:
 		return nil, lifted
 	case failDeny:
 		return nil, declined
 	}
-	// The clock is read again since the wait may have been long.
 	return chargeOwing(s, charges, int64(time.Since(start))), counted
 }
 
@@ -83,30 +88,50 @@ func chargeOwing(s *sharing, charges []*charge, now int64) *charge {
 	return refusal
 }
 
-// strictArguments encodes the keys and arguments of the script for a request's charges, but those that have no limit. It notes under which policy
-// each is.
-func strictArguments(s *sharing, charges []*charge) (keys int, call string) {
-	arguments := ""
+// strictCall is the call of the script for a request's charges, but those without a limit; "" if none has one. It notes what each is to take, and under which
+// policy.
+func strictCall(s *sharing, charges []*charge) string {
+	keys, numbers := "", ""
+	count := 0
 	for _, ch := range charges {
 		l := ch.limit
-		p := policyFor(l.numbers, ch.key)
-		ch.policy, ch.units = p, ch.cost*p.token
-		if ch.cost > p.size {
-			ch.units = p.capacity + 1 // as look does
+		p := l.numbers.policy
+		if l.numbers.overrides != nil {
+			p = policyFor(l.numbers, ch.key)
 		}
+		ch.policy = p
 		if p.kind == unlimited {
 			continue
 		}
-		keys++
-		key := s.prefixes[l] + ch.key
-		call += "$" + strconv.Itoa(len(key)) + "\r\n" + key + "\r\n"
-		if ch.cost == 1 {
-			arguments += s.numbers[p]
-		} else {
-			arguments += policyNumbers(p, ch.units, dryOption(l))
+		ch.units = p.token
+		number := s.numbers[p]
+		if ch.cost != 1 {
+			number = costNumbers(ch)
 		}
+		key := s.prefixes[l] + ch.key
+		if len(key) < lengthCount {
+			keys += lengths[len(key)]
+			keys += key
+			keys += "\r\n"
+		} else {
+			keys += arguments(key)
+		}
+		numbers += number
+		count++
 	}
-	return keys, call + arguments
+	if count == 0 {
+		return ""
+	}
+	return strictScript.heads[count] + keys + numbers
+}
+
+// costNumbers is policyNumbers of a charge that costs other than one token.
+func costNumbers(ch *charge) string {
+	ch.units = ch.cost * ch.policy.token
+	if ch.cost > ch.policy.size { // see lacks
+		ch.units = ch.policy.capacity + 1
+	}
+	return policyNumbers(ch.policy, ch.units, dryOption(ch.limit))
 }
 
 // dryOption is the script's option for a limit.
@@ -117,73 +142,163 @@ func dryOption(l *limit) int64 {
 	return 0
 }
 
-// evaluate runs a script and returns the text that it answers. ok is false when there was no server to be had until deadline.
-func evaluate(p *pool, s *script, keys int, call string, deadline int64) (answer string, ok bool) {
+// askLine sends a call and returns the answer, a line that begins with "+". It is what nearly every request needs of a pool and its connections, in one
+// function: an idle connection, nothing owed, and a server that does as it is told. In all other cases it returns "", and evaluate may
+// still get an answer.
+func askLine(p *pool, call string, now int64) string {
+	var line []byte
+	var err error
+	p.mu.Lock()
+	p.asked = now
+	last := len(p.idle) - 1
+	if last < 0 || p.owing {
+		p.mu.Unlock()
+		return ""
+	}
+	c := p.idle[last]
+	p.idle = p.idle[:last]
+	p.mu.Unlock()
+	if c.renewAt < now {
+		renew(c, now, p.server.timeout)
+	}
+	_, err = c.net.Write([]byte(call))
+	if err == nil {
+		line, err = c.reader.ReadSlice('\n')
+	}
+	if err != nil || line[0] != statusReply {
+		return failedLine(p, c, string(line), err)
+	}
+	answer := string(line)
+	release(p, c)
+	return answer
+}
+
+// renew puts off a connection's deadline. It is renewed when a fifth of it has passed and not for each request, so that a request has four fifths of the
+// timeout at least.
+func renew(c *respConn, now, timeout int64) {
+	c.renewAt = now + timeout/5
+	_ = c.net.SetDeadline(start.Add(time.Duration(now + timeout))) // if it fails, so does what follows
+}
+
+// failedLine puts away a connection that answered with anything but a line that begins with "+". It returns "".
+func failedLine(p *pool, c *respConn, line string, err error) string {
+	switch {
+	case err == nil && strings.HasPrefix(line, "-NOSCRIPT"):
+		release(p, c)
+	case err == nil && line[0] == errorReply:
+		refused(p, c, strings.TrimSpace(line[1:]))
+	case isTimeout(err):
+		fail(p, c, "no answer in time")
+	default:
+		discard(p, c, false) // the server closed it, perhaps long ago, or it is none
+	}
+	return ""
+}
+
+// refused puts away a connection whose server answered with an error.
+func refused(p *pool, c *respConn, problem string) {
+	word, _, _ := strings.Cut(problem, " ")
+	switch word {
+	case "MOVED", "ASK", "READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN":
+		discard(p, c, true) // another server has the key, or takes it
+	default:
+		fail(p, c, problem)
+	}
+}
+
+// evaluate calls a script, by its text, and returns the answer, with a "+" before it; "" when there was no server to be had until deadline.
+func evaluate(p *pool, s *script, call string, deadline int64) string {
 	for tries := 0; tries < 3; tries++ {
 		c := acquire(p, deadline)
 		if c == nil {
-			return "", false
+			return ""
 		}
-		err := ask(c, s.byHash[keys]+call, 1, deadline)
-		if err == nil && c.replies[0].kind == errorReply && strings.HasPrefix(c.replies[0].text, "NOSCRIPT") {
-			err = ask(c, byText(s, keys)+call, 1, deadline)
+		err := ask(c, call, 1, deadline)
+		if err == nil && strings.HasPrefix(c.replies[0].text, "NOSCRIPT") {
+			err = ask(c, byText(s, call), 1, deadline)
 		}
 		switch {
 		case err == nil && c.replies[0].kind != errorReply:
-			answer = c.replies[0].text
+			answer := "+" + c.replies[0].text
 			release(p, c)
-			return answer, true
-		case err == nil && isMisplaced(c.replies[0].text):
-			discard(p, c, true)
+			return answer
 		case err == nil:
-			fail(p, c, c.replies[0].text)
-			return "", false
+			refused(p, c, c.replies[0].text)
 		case isTimeout(err):
 			fail(p, c, "no answer in time")
-			return "", false
 		default:
-			discard(p, c, false) // the server closed it, perhaps long ago
+			discard(p, c, false)
 		}
 	}
-	return "", false
+	return ""
 }
 
-// isMisplaced says that a server's error means that another one has, or takes, the key.
-func isMisplaced(text string) bool {
-	word, _, _ := strings.Cut(text, " ")
-	switch word {
-	case "MOVED", "ASK", "READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN":
-		return true
-	}
-	return false
-}
-
-// adopt gives the counters in process the states that the script found, and then does with them what it did. ok is false when the answer is
-// none.
-func adopt(charges []*charge, answer string) (refusal *charge, ok bool) {
-	words := strings.Split(answer, " ")
-	passes := words[0] == "1"
-	words = words[1:]
-	now := int64(time.Since(start))
+// adopt gives the counters in process the states that the script found, and does with them what it did. It returns the charge that refuses the request, or
+// nil; unknown when the answer is none.
+func adopt(charges []*charge, answer string) *charge {
+	var a, b, now int64
+	var refusal *charge
+	words := strings.Fields(answer)
+	next := 1
+	now = int64(time.Since(start))
 	for _, ch := range charges {
-		a, b := int64(0), int64(0)
-		if ch.policy.kind != unlimited {
-			if len(words) < 2 {
-				return nil, false
-			}
-			a, b = stateNumber(words[0]), stateNumber(words[1])
-			words = words[2:]
+		if ch.policy.kind == unlimited {
+			continue
 		}
-		adoptOne(ch, a, b, now, passes)
-		if ch.wait > 0 && !ch.limit.dryRun && (refusal == nil || ch.wait > refusal.wait) {
-			refusal = ch
+		if len(words) < next+2 {
+			return unknown
+		}
+		a, _ = strconv.ParseInt(words[next], 10, 64)
+		next++
+		b, _ = strconv.ParseInt(words[next], 10, 64)
+		next++
+		if ch.policy.kind == smoothBucket {
+			refusal = adoptSmooth(ch, refusal, a*microsecond+b, now, words[0])
+		} else {
+			refusal = adoptOther(ch, refusal, a, b, now, words[0])
 		}
 	}
-	return refusal, len(words) == 0 && passes == (refusal == nil)
+	if refusal == nil && (len(words) == 0 || words[0] != passed) {
+		return unknown
+	}
+	return refusal
 }
 
-// adoptOne gives a charge's counter the state a, b. passes says that the script then charged it, if it had room.
-func adoptOne(ch *charge, a, b, now int64, passes bool) {
+// passed is the first word of the answer when the script charged what it could.
+const passed = "+1"
+
+// adoptSmooth is adopt for one smooth bucket, of which units are spent. It is setState, take and stand written out, since it is what most requests run.
+func adoptSmooth(ch, refusal *charge, units, now int64, verdict string) *charge {
+	t := ch.limit.table
+	p := ch.policy
+	t.mu.Lock()
+	c := t.live[ch.key]
+	if c == nil {
+		c = admit(t, ch.key, now)
+	}
+	c.policy = p
+	ch.counter = c
+	c.at = now + units
+	if units > p.capacity-ch.units {
+		refusal = lacks(ch, refusal, now)
+	} else if verdict == passed {
+		units += ch.units
+		c.at = now + units
+	}
+	if units > 0 && units <= p.capacity {
+		ch.left = (p.capacity - units) / p.token
+		ch.next = (units-1)%p.token + 1
+		ch.reset = t.resets[(now+ch.next-1)/second]
+	}
+	if ch.reset == nil {
+		stand(ch, now)
+	}
+	t.mu.Unlock()
+	return refusal
+}
+
+// adoptOther is adopt for one of any other kind.
+func adoptOther(ch, refusal *charge, a, b, now int64, verdict string) *charge {
 	t := ch.limit.table
 	t.mu.Lock()
 	c := t.live[ch.key]
@@ -191,23 +306,27 @@ func adoptOne(ch *charge, a, b, now int64, passes bool) {
 		c = admit(t, ch.key, now)
 	}
 	c.policy = ch.policy
-	setState(c, a, b, now)
 	ch.counter = c
-	ch.wait = waitFor(c, ch.units, now)
-	if passes && ch.wait == 0 {
-		take(c, ch.units)
+	setState(c, a, b, now)
+	if c.spent > c.policy.capacity-ch.units {
+		refusal = lacks(ch, refusal, now)
+	} else if verdict == passed {
+		c.spent += ch.units
 	}
 	stand(ch, now)
 	t.mu.Unlock()
+	return refusal
 }
 
 // setState puts a counter into a state as a script writes it, which is of now.
 func setState(c *counter, a, b, now int64) {
 	if c.policy.kind == smoothBucket {
-		c.at, c.spent = now+a*microsecond+b, 0
+		c.at = now + a*microsecond + b
+		c.spent = 0
 		return
 	}
-	c.at, c.spent = now-b*microsecond, a
+	c.at = now - b*microsecond
+	c.spent = a
 }
 
 // stateNumber reads a number of a state. What no script writes is nothing spent.
@@ -217,4 +336,20 @@ func stateNumber(text string) int64 {
 		return 0
 	}
 	return n
+}
+
+// The scripts, and the encoded length of every word of less than lengthCount bytes. They are made in init, since Yaegi has its own mind about the order of
+// initialisers.
+var (
+	strictScript, settleScript *script
+	lengths                    []string
+)
+
+const lengthCount = 256
+
+func init() {
+	strictScript, settleScript = newScript(scriptNow+strictText), newScript(scriptNow+settleText)
+	for n := 0; n < lengthCount; n++ {
+		lengths = append(lengths, "$"+strconv.Itoa(n)+"\r\n")
+	}
 }

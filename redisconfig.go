@@ -41,7 +41,7 @@ type RedisConfig struct {
 
 	// Mode is strict (every request asks the store, the default) or async (gateways decide alone and exchange what they counted).
 	Mode string `json:"mode,omitempty"`
-	// SyncInterval is how long after a request the others hear of it, in mode async. Default 200ms.
+	// SyncInterval is how long after a request all others have heard of it, in mode async. Default 200ms.
 	SyncInterval string `json:"syncInterval,omitempty"`
 	// OnFailure is what becomes of requests while the store is away: local (each gateway goes on alone, the default), allow or deny (503).
 	OnFailure string `json:"onFailure,omitempty"`
@@ -81,12 +81,11 @@ func compileRedis(c *RedisConfig, name string) (s *sharing, err error) {
 	if s.async, err = choice("redis.mode", c.Mode, "strict", "async"); err != nil {
 		return nil, err
 	}
-	if s.timeout, err = duration("redis.timeout", orDefault(c.Timeout, "50ms")); err != nil {
+	if s.interval, err = duration("redis.syncInterval", orDefault(c.SyncInterval, "200ms")); err != nil {
 		return nil, err
 	}
-	if s.ledger.interval, err = duration("redis.syncInterval", orDefault(c.SyncInterval, "200ms")); err != nil {
-		return nil, err
-	}
+	// What one gateway lets pass is with the store after half an interval, and with another gateway after another half.
+	s.ledger.pause = s.interval / 2
 	switch strings.TrimSpace(c.OnFailure) {
 	case "", "local":
 		s.onFailure = failLocal
@@ -116,33 +115,37 @@ func hashTag(name string) string {
 }
 
 // compileServer reads where the store is and how to get in.
-func compileServer(c *RedisConfig) (s server, err error) {
-	s = server{username: c.Username, endpoints: list(c.Endpoints)}
+func compileServer(c *RedisConfig) (*server, error) {
+	s := &server{username: c.Username, endpoints: list(c.Endpoints)}
 	if len(s.endpoints) == 0 {
 		s.endpoints = []string{"127.0.0.1:6379"}
 	}
 	for _, endpoint := range s.endpoints {
 		host, port, err := net.SplitHostPort(endpoint)
 		if n, _ := strconv.Atoi(port); err != nil || host == "" || n < 1 || n > 65535 {
-			return s, bad("redis.endpoints", endpoint, "is not host:port", "such as redis:6379, without a scheme")
+			return nil, bad("redis.endpoints", endpoint, "is not host:port", "such as redis:6379, without a scheme")
 		}
 	}
+	var err error
 	if s.password, err = redisPassword(c); err != nil {
-		return s, err
+		return nil, err
 	}
 	if s.username != "" && s.password == "" {
-		return s, bad("redis.username", c.Username, "has no password", "password, passwordFile or passwordEnv beside it")
+		return nil, bad("redis.username", c.Username, "has no password", "password, passwordFile or passwordEnv beside it")
 	}
 	db, err := wholeOrZero("redis.db", orDefault(c.DB, "0"), "0")
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	s.db = strconv.FormatInt(db, 10)
 	if s.secure, err = redisTLS(c.TLS); err != nil {
-		return s, err
+		return nil, err
+	}
+	if s.timeout, err = duration("redis.timeout", orDefault(c.Timeout, "50ms")); err != nil {
+		return nil, err
 	}
 	if s.dialTimeout, err = duration("redis.dialTimeout", orDefault(c.DialTimeout, "2s")); err != nil {
-		return s, err
+		return nil, err
 	}
 	size, err := whole("redis.poolSize", orDefault(c.PoolSize, "16"), "16")
 	if err == nil && size > maxPoolSize {
@@ -241,6 +244,9 @@ func shareLimits(s *sharing, limits []*limit, name string) error {
 	s.prefixes = map[*limit]string{}
 	s.numbers = map[*policy]string{}
 	s.ledger.life = turnAtLeast
+	if len(limits) > maxScriptKeys {
+		return fmt.Errorf("sluice: redis can share %d limits of a middleware at most; write another middleware for the rest", maxScriptKeys)
+	}
 	for _, l := range limits {
 		// As in process, a limit that counts other keys, or by the other algorithm, is another limit.
 		sum := sha256.Sum256([]byte(fmt.Sprintf("%v %v", l.parts, isWindow(l.numbers.policy))))
@@ -250,6 +256,9 @@ func shareLimits(s *sharing, limits []*limit, name string) error {
 			policies = append(policies, p)
 		}
 		for _, p := range policies {
+			if p.kind == unlimited {
+				continue
+			}
 			if problem := unsharable(s, p); problem != "" {
 				return fmt.Errorf("sluice: the limit %s cannot be shared through redis: it %s", l.name, problem)
 			}
@@ -265,7 +274,7 @@ func shareLimits(s *sharing, limits []*limit, name string) error {
 
 // unsharable says what keeps a limit from being shared, "" if nothing does.
 func unsharable(s *sharing, p *policy) string {
-	if s.async && p.kind != smoothBucket && p.kind != unlimited && p.period < s.ledger.interval {
+	if s.async && p.kind != smoothBucket && p.period < s.interval {
 		return "has a window or period shorter than redis.syncInterval, so that it is over before the others hear of it; write mode: strict"
 	}
 	return sharable(p)
@@ -297,7 +306,7 @@ func poolFor(name string, s *sharing) *pool {
 }
 
 // newPool returns a pool that is about to have its first connection.
-func newPool(name string, s server) *pool {
+func newPool(name string, s *server) *pool {
 	p := &pool{name: name, server: s, dialing: 1, asked: int64(time.Since(start))}
 	p.timer = time.AfterFunc(idleFor, func() { closeUnused(p) })
 	go connect(p, 0)

@@ -37,6 +37,7 @@ type server struct {
 	username, password string
 	db                 string
 	probe              string // a key to prove with that a server takes writes
+	timeout            int64  // nanoseconds that a request waits at most
 	dialTimeout        int64  // nanoseconds that one endpoint has to let us in
 	poolSize           int
 }
@@ -44,9 +45,10 @@ type server struct {
 // pool is the connections to a shared store. What follows mu is guarded by it.
 type pool struct {
 	name   string // of the middleware, for the log
-	server server
+	server *server
 
 	mu         sync.Mutex
+	owing      bool        // the store is yet to be told of something, see payFirst
 	idle       []*respConn // the last one used last
 	open       int         // connections of this generation, idle or not
 	dialing    int
@@ -266,27 +268,29 @@ func comeUp(p *pool) {
 }
 
 // find returns a connection to a server that takes writes, or nil and why the last one that was tried is not it.
-func find(p *pool) (c *respConn, reason string) {
-	s := &p.server
+func find(p *pool) (*respConn, string) {
 	p.mu.Lock()
 	first := p.preferred
 	p.mu.Unlock()
-	for i := 0; i < len(s.endpoints); i++ {
-		at := (first + i) % len(s.endpoints)
-		c, reason = enter(s, s.endpoints[at])
+	reason := ""
+	for i := range p.server.endpoints {
+		at := (first + i) % len(p.server.endpoints)
+		c, problem := enter(p.server, p.server.endpoints[at])
 		if c != nil {
 			p.mu.Lock()
 			p.preferred = at
 			p.mu.Unlock()
 			return c, ""
 		}
+		reason = problem
 	}
 	return nil, reason
 }
 
 // enter connects to the server at address, or to the one that a cluster's node sends us on to.
-func enter(s *server, address string) (c *respConn, reason string) {
-	for moves := 0; moves < maxMoves; moves++ {
+func enter(s *server, address string) (*respConn, string) {
+	reason := ""
+	for moves := 0; moves < maxMoves && address != ""; moves++ {
 		deadline := int64(time.Since(start)) + s.dialTimeout
 		c, err := dial(address, s.secure, deadline)
 		if err != nil {
@@ -299,9 +303,6 @@ func enter(s *server, address string) (c *respConn, reason string) {
 		_ = c.net.Close()
 		reason = address + ": " + err.Error()
 		address = movedTo(err.Error(), address)
-		if address == "" {
-			return nil, reason
-		}
 	}
 	return nil, reason
 }

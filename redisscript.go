@@ -64,14 +64,14 @@ local function load(i)
   return c
 end
 
--- settle of policy.go. The server's clock may have been set back, or another server's with a late clock took over: then nobody
--- is made to wait for more than was ever spent at once, twice the capacity.
-local function settle(c)
+-- settle of policy.go. More than the capacity is spent when gateways let too much pass, or when the server's clock was set back, or
+-- that of another, which took over, is late: of that, the capacity again is owed, and debt microseconds of a smooth bucket.
+local function settle(c, debt)
   if c.kind == '0' then
     if c.at < now then
       c.at, c.rest = now, 0
-    elseif (c.at - now - 2 * c.capacity) * 1000 + c.rest - 2 * c.capacityRest > 0 then
-      c.at, c.rest = now + 2 * c.capacity, 2 * c.capacityRest
+    elseif (c.at - now - 2 * c.capacity - debt) * 1000 + c.rest - 2 * c.capacityRest > 0 then
+      c.at, c.rest = now + 2 * c.capacity + debt, 2 * c.capacityRest
       if c.rest >= 1000 then c.at, c.rest = c.at + 1, c.rest - 1000 end
     end
     return
@@ -121,9 +121,9 @@ local function spend(c)
 end
 `
 
-// strictScript charges all limits of a request or none. It answers in one line: 1 or 0 for whether the request passes, and then each counter's
+// strictText charges all limits of a request or none. It answers in one line: 1 or 0 for whether the request passes, and then each counter's
 // state before it. option 1 is a limit in dry run: it refuses nothing, and is charged if it has room.
-const strictScript = scriptCounters + `
+const strictText = scriptCounters + `
 local function room(c)
   if c.kind == '0' then
     return (c.at - now + (c.units - c.capacity)) * 1000 + c.rest + (c.unitsRest - c.capacityRest) <= 0
@@ -134,7 +134,7 @@ end
 local counters, answer, passes = {}, {'1'}, true
 for i = 1, #KEYS do
   local c = load(i)
-  settle(c)
+  settle(c, 0)
   c.room = room(c)
   passes = passes and (c.room or c.option == 1)
   counters[i], answer[i + 1] = c, state(c)
@@ -149,19 +149,20 @@ end
 return {ok = table.concat(answer, ' ')}
 `
 
-// settleScript charges what gateways have already let pass, room or not, and answers with each counter's state after it. option is how many
-// microseconds ago the first of it was: a smooth bucket has been filling since then, so the charge is made as of then.
-const settleScript = scriptCounters + `
+// settleText charges what gateways have already let pass, room or not, and answers with each counter's state after it. option is how many
+// microseconds ago the first of it was: a smooth bucket has been filling since then, so the charge is made as of then. What it gains in as long, at most in
+// a second, may be owed beyond what settle says, lest a bucket smaller than that forgets most of what was too much.
+const settleText = scriptCounters + `
 local answer = {}
 for i = 1, #KEYS do
   local c = load(i)
   if c.kind == '0' then
     if c.at < now - c.option then c.at, c.rest = now - c.option, 0 end
   else
-    settle(c)
+    settle(c, 0)
   end
   spend(c)
-  settle(c)
+  settle(c, math.min(c.option, 1000000))
   answer[i] = state(c)
 end
 return table.concat(answer, ' ')
@@ -172,9 +173,9 @@ const policyArguments = 10
 
 // script is a script as it is sent.
 type script struct {
-	text string
-	// byHash is the command up to the keys, by their number. It runs the script by its hash, which servers know once they have run it.
-	byHash []string
+	text, hash string
+	// heads is a call by the script's hash, up to its keys, by their number. A server knows the hash once it has run the text.
+	heads []string
 }
 
 // maxScriptKeys bounds the keys of one call.
@@ -182,19 +183,17 @@ const maxScriptKeys = 64
 
 func newScript(text string) *script {
 	sum := sha1.Sum([]byte(text))
-	s := &script{text: text}
+	s := &script{text: text, hash: hex.EncodeToString(sum[:])}
 	for keys := 0; keys <= maxScriptKeys; keys++ {
-		s.byHash = append(s.byHash, callOf("EVALSHA", hex.EncodeToString(sum[:]), keys))
+		words := "*" + strconv.Itoa(3+keys*(1+policyArguments)) + "\r\n"
+		s.heads = append(s.heads, words+arguments("EVALSHA", s.hash, strconv.Itoa(keys)))
 	}
 	return s
 }
 
-// byText is the same command for a server that does not know the script.
-func byText(s *script, keys int) string { return callOf("EVAL", s.text, keys) }
-
-func callOf(verb, script string, keys int) string {
-	words := 3 + keys*(1+policyArguments)
-	return "*" + strconv.Itoa(words) + "\r\n" + arguments(verb, script, strconv.Itoa(keys))
+// byText is a call by hash as one by text.
+func byText(s *script, call string) string {
+	return strings.Replace(call, arguments("EVALSHA", s.hash), arguments("EVAL", s.text), 1)
 }
 
 // sharable says what keeps a policy from being counted exactly by the scripts, "" if nothing does.
@@ -202,7 +201,7 @@ func sharable(p *policy) string {
 	switch {
 	case p.kind == smoothBucket && p.full > maxSharedFull:
 		return "takes more than 73 years to fill"
-	case p.kind == smoothBucket || p.kind == unlimited:
+	case p.kind == smoothBucket:
 		return ""
 	case p.capacity > maxSharedUnits:
 		return "counts more than 2251799813685248 requests, or fractions of a token"

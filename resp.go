@@ -55,6 +55,8 @@ type respConn struct {
 	replies []element // of the last exchange, in the order of its commands
 	bytes   int64     // read in this exchange
 
+	renewAt int64 // from when on askLine sets another deadline
+
 	address    string
 	generation int // of the pool that it belongs to
 }
@@ -86,7 +88,9 @@ func arguments(words ...string) string {
 // ask sends encoded commands, all at once, and reads as many replies into c.replies. deadline, on the plugin's clock, is for the
 // whole of it. The error says that the connection failed; an error that the server answered is an element like any other.
 func ask(c *respConn, commands string, replies int, deadline int64) error {
-	c.replies, c.bytes = c.replies[:0], 0
+	c.replies = c.replies[:0]
+	c.bytes = 0
+	c.renewAt = 0
 	if err := c.net.SetDeadline(start.Add(time.Duration(deadline))); err != nil {
 		return err
 	}

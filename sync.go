@@ -8,10 +8,12 @@ import (
 
 // What gateways let pass on their own, and how they tell each other: in mode async always, in mode strict while the store is away.
 //
-// A gateway charges its own counters and notes in a ledger what it took from which. Every interval it adds that to the store's counters, which
-// have everybody's, and takes over what it finds there. So at any time it knows what others had taken up to an interval
-// ago, and together they let pass at most what one would, and what the others let pass in one interval. That is not
-// lost: the store's counter owes it, up to its capacity once more, and so over longer times the limit holds.
+// A gateway charges its own counters and notes in a ledger what it took from which. Half an interval later it adds that to the store's counters,
+// which have everybody's, and takes over what it finds there. So when a gateway decides about a key that it serves all
+// along, it knows what the others had let pass until one interval and a round trip ago; about a key that is new to it,
+// half an interval after its first request. Hence the bound: together they let pass at most what the limit says, and
+// what each lets pass in one interval. A bucket does not forget what was too much: the store's counter owes it, up to its
+// capacity once more, and so the rate over longer times is the limit's.
 //
 // Between exchanges nothing runs: the first note after one sets a timer, the exchange when it goes off is its own goroutine, and no handler has
 // one. Notes survive an outage, and each other's limit, for as long as they mean anything.
@@ -27,8 +29,8 @@ type debt struct {
 
 // ledger is the debts of a middleware.
 type ledger struct {
-	interval int64 // nanoseconds from a debt to its exchange
-	life     int64 // nanoseconds after which no debt means anything any more
+	pause int64 // nanoseconds from a debt to its exchange
+	life  int64 // nanoseconds after which no debt means anything any more
 
 	mu     sync.Mutex
 	owed   map[string]*debt // by the counter's key in the store
@@ -71,7 +73,57 @@ func newDebt(s *sharing, ch *charge, now int64) *debt {
 		b.owed[key] = d
 	}
 	exchangeLater(s)
+	setOwing(s.pool, true)
 	return d
+}
+
+func setOwing(p *pool, owing bool) {
+	p.mu.Lock()
+	p.owing = owing
+	p.mu.Unlock()
+}
+
+// payFirst tells the store what is owed to the counters that it is about to be asked about, if it can be had. So when it is back after an outage, no
+// counter is asked before it has been told what this gateway let pass in between.
+func payFirst(s *sharing, charges []*charge) {
+	b := s.ledger
+	var debts []*debt
+	b.mu.Lock()
+	if len(b.owed)+len(b.older) > 0 {
+		for _, ch := range charges {
+			key := s.prefixes[ch.limit] + ch.key
+			debts = takeOut(b.older, key, debts)
+			debts = takeOut(b.owed, key, debts)
+		}
+	}
+	b.mu.Unlock()
+	if len(debts) == 0 {
+		return
+	}
+	if exchangeSome(s, debts, s.server.timeout) {
+		paid(s)
+		return
+	}
+	returnDebts(s, debts)
+}
+
+// takeOut moves a debt out of a ledger's map.
+func takeOut(from map[string]*debt, key string, debts []*debt) []*debt {
+	if d := from[key]; d != nil {
+		debts = append(debts, d)
+		delete(from, key)
+	}
+	return debts
+}
+
+// paid notes when nothing is owed any more.
+func paid(s *sharing) {
+	b := s.ledger
+	b.mu.Lock()
+	if len(b.owed)+len(b.older) == 0 {
+		setOwing(s.pool, false)
+	}
+	b.mu.Unlock()
 }
 
 // exchangeLater sees to it that there will be an exchange. The ledger is locked.
@@ -80,7 +132,7 @@ func exchangeLater(s *sharing) {
 		return
 	}
 	s.ledger.due = true
-	time.AfterFunc(time.Duration(s.ledger.interval), func() { exchange(s) })
+	time.AfterFunc(time.Duration(s.ledger.pause), func() { exchange(s) })
 }
 
 // exchange tells the store all that is owed now, and learns what others took from the same counters.
@@ -92,15 +144,13 @@ func exchange(s *sharing) {
 	b.mu.Unlock()
 	for left > 0 {
 		debts := collect(b)
-		if len(debts) == 0 {
-			return
-		}
-		if !exchangeSome(s, debts) {
+		if len(debts) > 0 && !exchangeSome(s, debts, s.ledger.pause+s.server.timeout) {
 			returnDebts(s, debts)
 			return
 		}
-		left -= len(debts)
+		left -= maxScriptKeys
 	}
+	paid(s)
 }
 
 // collect takes some debts, as many as go into one call, out of a ledger.
@@ -151,17 +201,17 @@ func returnDebts(s *sharing, debts []*debt) {
 	b.mu.Unlock()
 }
 
-// exchangeSome settles debts in one call.
-func exchangeSome(s *sharing, debts []*debt) bool {
+// exchangeSome settles debts in one call, which may take timeout nanoseconds.
+func exchangeSome(s *sharing, debts []*debt, timeout int64) bool {
 	asked := int64(time.Since(start))
-	keys, numbers := "", ""
+	keys, numbers := settleScript.heads[len(debts)], ""
 	for _, d := range debts {
 		keys += arguments(s.prefixes[d.limit] + d.key)
 		numbers += policyNumbers(d.policy, unsettled(d, asked), (asked-d.since)/microsecond)
 	}
-	answer, ok := evaluate(s.pool, settleCall, len(debts), keys+numbers, asked+s.ledger.interval+s.timeout)
-	words := strings.Split(answer, " ")
-	if !ok || len(words) != 2*len(debts) {
+	answer := evaluate(s.pool, settleScript, keys+numbers, asked+timeout)
+	words := strings.Fields(strings.TrimPrefix(answer, "+"))
+	if len(words) != 2*len(debts) {
 		return false
 	}
 	for i, d := range debts {
