@@ -196,7 +196,7 @@ func preferred(accept []string) string {
 // specific is how closely a media range names a type, of which there may be another name: 0 not at all, 1 as */*, 2 as text/*, 3 in full.
 func specific(mediaRange, kind, name, otherName string) int {
 	switch {
-	case mediaRange == kind+name, otherName != "" && mediaRange == kind+otherName:
+	case mediaRange == kind+name || otherName != "" && mediaRange == kind+otherName:
 		return 3
 	case mediaRange == kind+"*":
 		return 2

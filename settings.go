@@ -305,7 +305,7 @@ func compileReject(c *RejectConfig) (rejection, error) {
 func guessType(body string) string {
 	body = strings.TrimSpace(body)
 	switch {
-	case strings.HasPrefix(body, "{"), strings.HasPrefix(body, "["):
+	case strings.HasPrefix(body, "{") || strings.HasPrefix(body, "["):
 		return "application/json"
 	case strings.HasPrefix(body, "<"):
 		return htmlType

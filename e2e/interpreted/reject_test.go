@@ -1,0 +1,1 @@
+../../reject_test.go
