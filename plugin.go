@@ -169,7 +169,7 @@ func refusePeer(b *bucketByPeer, rw http.ResponseWriter, req *http.Request, now,
 	t := b.table
 	accept := req.Header["Accept"]
 	n = t.refusals.count
-	if !b.quick || n < exactRefusals || n%exactRefusals == 0 || req.Method == "HEAD" ||
+	if !b.quick || wait >= never || n < exactRefusals || n%exactRefusals == 0 || req.Method == "HEAD" ||
 		accept != nil && accept[0] != "*/*" || req.Header["Content-Type"] != nil {
 		serveOther(b, rw, req)
 		return
@@ -204,7 +204,7 @@ func newAnswer(b *bucketByPeer, seconds int64) *answer {
 	after := wholeNumber(seconds + 1)
 	ch := &charge{limit: l, wait: 1}
 	a := &answer{
-		limit:       l.numbers.policy.limitHeader,
+		limit:       b.table.numbers.policy.limitHeader, // not l's: an old handler may still run beside new ones
 		retryAfter:  after,
 		contentType: []string{problemType},
 		body:        []byte(quotaBody(problemType, http.StatusTooManyRequests, after[0], []*charge{ch})),

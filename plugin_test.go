@@ -212,52 +212,6 @@ func TestRequestIsPassedUntouched(t *testing.T) {
 	}
 }
 
-func TestHandlersOfOneNameShareCounters(t *testing.T) {
-	for name, o := range everyAlgorithm {
-		middleware := fresh(t)
-		first, second := named(t, o, middleware), named(t, o, middleware)
-		require.Equal(t, []int{200}, statuses(first, 1, alice), name)
-		require.Equal(t, []int{200, 429}, statuses(second, 2, alice), name)
-		require.Equal(t, []int{429}, statuses(first, 1, alice), name)
-		require.Equal(t, []int{200, 200, 429}, statuses(limited(t, o), 3, alice), "%s: another middleware has counters of its own", name)
-	}
-}
-
-func TestCountersOutliveChanges(t *testing.T) {
-	middleware := fresh(t)
-	limit := func(o options) options { return options{"limits": []any{o}} }
-	old := named(t, limit(options{"requests": 3, "window": "1h"}), middleware)
-	require.Equal(t, []int{200, 200}, statuses(old, 2, alice))
-
-	other := limit(options{"requests": 3, "window": "1h"})
-	other["headers"] = "none"
-	require.Equal(t, []int{200, 429}, statuses(named(t, other, middleware), 2, alice), "another option changed")
-
-	larger := named(t, limit(options{"requests": 5, "window": "1h"}), middleware)
-	require.Equal(t, []int{200, 200, 429}, statuses(larger, 3, alice), "larger by two")
-	require.Equal(t, []int{429}, statuses(old, 1, alice), "the old handlers, still there for a moment, count the same")
-
-	smaller := named(t, limit(options{"requests": 1, "window": "1h"}), middleware)
-	require.Equal(t, []int{429}, statuses(smaller, 1, alice))
-	require.Equal(t, []int{200, 429}, statuses(smaller, 2, bob))
-
-	broken, err := build(limit(options{"requests": 0, "window": "1h"}), service, middleware)
-	require.Error(t, err)
-	require.Nil(t, broken)
-	require.Equal(t, []int{429}, statuses(smaller, 1, alice), "a mistake changes nothing")
-
-	require.Equal(t, []int{200}, statuses(named(t, limit(options{"average": 1, "period": "1h"}), middleware), 1, alice), "another algorithm, another limit")
-}
-
-// TestBucketOutlivesChanges: what was spent stays spent.
-func TestBucketOutlivesChanges(t *testing.T) {
-	middleware := fresh(t)
-	require.Equal(t, []int{200, 200, 200}, statuses(named(t, options{"average": 1, "period": "24h", "burst": 4}, middleware), 3, alice))
-	require.Equal(t, []int{200, 200, 429}, statuses(named(t, options{"average": 10, "period": "240h", "burst": 5}, middleware), 3, alice))
-	require.Equal(t, []int{429}, statuses(named(t, options{"average": 1, "period": "24h", "burst": 2}, middleware), 1, alice))
-	require.Equal(t, []int{200, 429}, statuses(named(t, options{"average": 1, "period": "24h", "burst": 3}, middleware), 2, alice), "the smaller bucket forgave")
-}
-
 func TestSeveralLimits(t *testing.T) {
 	h := limited(t, options{"limits": []any{
 		options{"name": "all", "requests": 3, "window": "1h", "key": "global"},

@@ -140,9 +140,12 @@ func turn(t *table, now int64) {
 	startLive(t, now)
 }
 
-// forgotten is the policy of a counter that was dropped but may still be in peers: it has room for nothing, so that the request goes the long way and
+// forgotten is the policy of a counter that was dropped but may still be in peers: it has room for nothing, ever, so that the request goes the long way and
 // finds its true counter.
-var forgotten = &policy{kind: smoothBucket, token: 1, capacity: -1}
+var forgotten = &policy{kind: smoothBucket, token: 1, capacity: -never}
+
+// never is a wait that no bucket a process will see asks for.
+const never = maxUnits / 2
 
 // dropOne makes room in a locked table that is full: of a small random sample it drops the counter that is nearest to saying as much as none,
 // idle ones first. A flood of new keys thus mostly drops its own.

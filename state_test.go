@@ -211,19 +211,6 @@ func statusFor(h http.Handler, peer string) int {
 	return recorder.Code
 }
 
-// TestPeersServeNoForgottenCounter: a counter that a full table dropped has its key start anew, once, and not stay alive in the cache.
-func TestPeersServeNoForgottenCounter(t *testing.T) {
-	h, tab := peerHandler(t, &Config{Average: "1", Period: "1h", Burst: "2", MaxKeys: "1"})
-	const one, other = "192.0.2.1:1", "192.0.2.2:1" // each drops the other
-	require.Equal(t, 200, statusFor(h, one))
-	for _, peer := range []string{other, one, other} {
-		for i, want := range []int{200, 200, 429, 429} {
-			require.Equal(t, want, statusFor(h, peer), "%s, request %d", peer, i)
-		}
-	}
-	require.Len(t, tab.live, 1)
-}
-
 // TestPeersAreLive: whatever happens to a table, the cache has only counters that are live, or are known to be forgotten.
 func TestPeersAreLive(t *testing.T) {
 	random := rand.New(rand.NewSource(12))

@@ -1,0 +1,1 @@
+../../reload_test.go
