@@ -27,6 +27,10 @@ interpreted: ## the handler tests, run by the interpreter that Traefik runs plug
 e2e: ## end to end: the files in examples/, in the real Traefik
 	cd e2e && $(GO) vet ./... && TRAEFIK="$$(sh ../tools/traefik/binary.sh)" $(GO) test -timeout 30m $$($(GO) list ./... | grep -v /interpreted)
 
+.PHONY: load
+load: ## the Next.js article's load test, and ten times as much: three minutes, needs npm
+	cd e2e && TRAEFIK="$$(sh ../tools/traefik/binary.sh)" LOAD=full $(GO) test -count=1 -v -timeout 15m -run '^TestLoad$$' .
+
 .PHONY: fuzz
 fuzz: ## a minute of fuzzing for every parser of what clients and operators send
 	@for target in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \

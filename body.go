@@ -90,6 +90,9 @@ func bodyOf(v *visit) []byte {
 	// After an error the rest of the body, read by the next handler, fails in the same way. (The server closes its own body itself. A struct of Reader and
 	// Closer would read as empty: Yaegi does not pass embedded interfaces on.)
 	req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), req.Body))
+	// Reading has told the client to go on. Were the service to say so again, Traefik's proxy would pass that on, and drop every header
+	// field that is set so far.
+	delete(req.Header, "Expect")
 	if err == nil && len(body) <= maxBody {
 		v.body = body
 	}

@@ -45,7 +45,7 @@ func countRefusal(ch *charge, now int64) string {
 	r := &l.table.refusals
 	n := r.count
 	r.count++
-	if n >= exactRefusals && n%exactRefusals != 0 && !l.logging.each || l.logging.off {
+	if n >= exactRefusals && n%exactRefusals != 0 && now < r.due && !l.logging.each || l.logging.off {
 		return ""
 	}
 	return countByKey(ch, n, now)
@@ -66,6 +66,9 @@ func countByKey(ch *charge, n, now int64) string {
 	weight := int64(1)
 	if n >= exactRefusals {
 		weight = exactRefusals
+		if n%exactRefusals != 0 {
+			weight = 0 // it is only time for a line
+		}
 	}
 	// A key that finds no place is counted, but not by name: in a flood from everywhere no single key matters.
 	if len(r.byKey) < maxLoggedKeys || r.byKey[ch.key] > 0 {

@@ -113,8 +113,8 @@ func TestNextjsBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := s.post(t, test.body, test.chunked, test.headers...)
 			require.Equal(t, test.status, got.status)
-			// Traefik's proxy forgets what was set before it when it passes on a 100 Continue.
-			if !slices.Contains(test.headers, "Expect") {
+			// Traefik's proxy forgets what was set before it when it passes on a 100 Continue of the service's own.
+			if test.seen || !slices.Contains(test.headers, "Expect") {
 				require.Equal(t, map[bool]string{true: "1", false: "60"}[test.seen], got.header.Get("X-RateLimit-Limit"))
 			}
 			require.Equal(t, sumOf([]byte(test.body)), sums.last.Load())
