@@ -162,6 +162,7 @@ func TestAbuse(t *testing.T) {
 			unknown := struct{ io.Reader }{strings.NewReader(text)}
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.web+"/body", unknown)
 			require.NoError(t, err)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // JSON is known by how it begins
 			return do(t, http.DefaultClient, r)
 		}
 		requireLeft(t, "4", send(`{"user":"chunked"}`))
@@ -169,7 +170,8 @@ func TestAbuse(t *testing.T) {
 		got := send(long)
 		requireLeft(t, "4", got) // of the address, not of the user
 		require.Contains(t, got.body, fmt.Sprintf(`"length":%d,"sha256":"%x"`, len(long), sha256.Sum256([]byte(long))))
-		requireLeft(t, "3", send(`{"user":"chunked"}`))
+		requireLeft(t, "3", send("user=chunked&x="+strings.Repeat("x", 200_000))) // as well, though the field comes first
+		requireLeft(t, "3", send("user=chunked"))
 	})
 
 	t.Run("address", func(t *testing.T) {

@@ -53,8 +53,8 @@ func TestClients(t *testing.T) {
 
 	t.Run("urllib3", func(t *testing.T) {
 		t.Parallel()
-		if output, err := exec.Command("python3", "-c", "import urllib3").CombinedOutput(); err != nil {
-			t.Skipf("NOT TESTED, since there is no urllib3 for python3: %v %s", err, output)
+		if exec.Command("python3", "-c", "import urllib3").Run() != nil {
+			missing(t, "urllib3", "apt-get install python3-urllib3")
 		}
 		s.observe(t, untilRetryAfter, func(url string) ([]byte, error) {
 			return exec.Command("python3", "testdata/clients/with_urllib3.py", url).CombinedOutput()
@@ -150,7 +150,7 @@ func npmClients(t *testing.T) string {
 	t.Helper()
 	for _, program := range []string{"npm", "node"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("NOT TESTED, since there is no %s", program)
+			missing(t, program, "apt-get install nodejs npm")
 		}
 	}
 	installing.Lock()

@@ -42,6 +42,13 @@ func TestDryRun(t *testing.T) {
 	require.Equal(t, "5", refused.header.Get("X-RateLimit-Limit"))
 	require.Contains(t, refused.body, `["stricter"]`)
 	requireLeft(t, "4", s.from(t, "127.0.0.2", http.MethodGet, "/data", ""))
+
+	// All limits at once.
+	s.edit(t, "          limits:\n", "          dryRun: true\n          limits:\n")
+	trial := s.get(t, "/data")
+	require.Equal(t, http.StatusOK, trial.status)
+	require.Regexp(t, `^"stricter";r=0;t=\d+$`, trial.header.Get("X-RateLimit-Dry-Run"))
+	require.Empty(t, trial.header.Values("X-RateLimit-Limit"), "there is no limit that a client should heed")
 }
 
 func TestBehindProxy(t *testing.T) {

@@ -91,6 +91,17 @@ func TestGRPCService(t *testing.T) {
 			require.Empty(t, got.header.Values("Grpc-Status"))
 		}
 	})
+
+	t.Run("unless it was made gRPC before", func(t *testing.T) {
+		s.edit(t,
+			"  middlewares:\n", "  middlewares:\n    web: {grpcWeb: {allowOrigins: [\"*\"]}}\n",
+			"middlewares: [calls]", "middlewares: [web, calls]")
+		waitFor(t, "a refusal", func() bool {
+			got := s.send(t, http.MethodPost, "/examples.Echo/Say", "\x00\x00\x00\x00\x00", "Content-Type", "application/grpc-web+proto")
+			require.Equal(t, http.StatusOK, got.status)
+			return got.header.Get("Grpc-Status") == "8"
+		})
+	})
 }
 
 // say makes a call without a stream.

@@ -61,6 +61,7 @@ func TestLoginProtection(t *testing.T) {
 	}
 	refused := form("127.0.0.2", "name9")
 	require.Equal(t, http.StatusTooManyRequests, refused.status)
+	require.Contains(t, []string{"10", "9", "8"}, refused.header.Get("Retry-After"))
 	require.Equal(t, "application/json", refused.header.Get("Content-Type"))
 	require.Equal(t, `{"error":"too many attempts, try again in `+refused.header.Get("Retry-After")+` seconds"}`, refused.body)
 
