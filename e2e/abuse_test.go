@@ -111,7 +111,7 @@ func TestAbuse(t *testing.T) {
 				document(`{"user":"victim"` + strings.Repeat(" ", long) + `}`), document(`{"user":"` + strings.Repeat("k", long) + `"}`),
 				document(`{"user":` + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000) + `}`), document(strings.Repeat(`{"user":`, 8_000)),
 				document(`{"x":` + strings.Repeat("[", 60_000)), document("\xff\xfe\x00\x01"), document(`{"user":1e999999999}`),
-				{body: bomb(), header: []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}},
+				{body: bomb(t), header: []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}},
 				form("user=victim&user=victim"), form("user="), form("user=%zz"), form("%75ser=a&user=b"), form(strings.Repeat("user=a&", 9_000)), form(";user=victim"),
 				{body: "user=victim"}, {body: "user=victim", header: []string{"Content-Type", "application/x-www-form-urlencoded; charset="}},
 				{body: "--b\r\n", header: []string{"Content-Type", "multipart/form-data"}}, {body: "--b\r\n", header: []string{"Content-Type", "multipart/form-data; boundary=b"}},
@@ -221,11 +221,13 @@ func basic(credentials string) string {
 }
 
 // bomb is ten megabytes of JSON, in ten kilobytes.
-func bomb() string {
+func bomb(t *testing.T) string {
+	t.Helper()
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	io.WriteString(w, `{"user":"`+strings.Repeat("k", 10_000_000)+`"}`)
-	w.Close()
+	_, err := io.WriteString(w, `{"user":"`+strings.Repeat("k", 10_000_000)+`"}`)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
 	return packed.String()
 }
 

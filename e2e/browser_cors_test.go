@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +17,7 @@ func TestCORSInABrowser(t *testing.T) {
 	// A page of another origin than the gateway's: another port is enough. Its Content-Type makes the browser send preflights.
 	origin := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<script type="module">
+		_, err := fmt.Fprintf(w, `<script type="module">
 			let seen = "";
 			for (let i = 0; i < 6; i++) {
 				try {
@@ -28,6 +29,7 @@ func TestCORSInABrowser(t *testing.T) {
 			}
 			document.body.textContent = seen;
 		</script>`, s.web+"/data")
+		assert.NoError(t, err)
 	}))
 	look := func() string {
 		t.Helper()

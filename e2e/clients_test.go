@@ -173,7 +173,7 @@ func npmClients(t *testing.T) string {
 	require.NoError(t, os.MkdirAll(filepath.Dir(folder), 0o755))
 	draft, err := os.MkdirTemp(filepath.Dir(folder), "clients-draft-")
 	require.NoError(t, err)
-	defer os.RemoveAll(draft)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(draft)) })
 	require.NoError(t, os.CopyFS(draft, os.DirFS("testdata/clients")))
 	install := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	install.Dir = draft

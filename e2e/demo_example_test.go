@@ -25,7 +25,7 @@ func TestDemoOfAnExample(t *testing.T) {
 			d.command.Env = append(d.command.Env, "EXAMPLE="+example)
 			require.NoError(t, d.command.Start())
 			t.Cleanup(func() {
-				d.command.Process.Signal(syscall.SIGTERM)
+				require.NoError(t, d.command.Process.Signal(syscall.SIGTERM))
 				require.NoError(t, d.command.Wait(), "%s", output)
 			})
 			waitFor(t, "the demo to say what to try", func() bool {

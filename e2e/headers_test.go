@@ -149,9 +149,9 @@ func TestUpstreamHeaders(t *testing.T) {
 	t.Run("replace, websocket", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		connection, _, err := websocket.Dial(ctx, s.web+"/replace/websocket", nil)
+		connection, _, err := websocket.Dial(ctx, s.web+"/replace/websocket", nil) //nolint:bodyclose // the library takes care of it
 		require.NoError(t, err)
-		defer connection.CloseNow()
+		defer func() { _ = connection.CloseNow() }()
 		require.NoError(t, connection.Write(ctx, websocket.MessageText, []byte("one")))
 		_, answer, err := connection.Read(ctx)
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -139,7 +140,7 @@ func dialGRPC(t *testing.T, s *stage, from string, options ...grpc.DialOption) *
 			return dialer.DialContext(ctx, "tcp", address)
 		}))...)
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	return client
 }
 
@@ -174,7 +175,7 @@ var echoService = grpc.ServiceDesc{
 			for {
 				message := new(wrapperspb.StringValue)
 				if err := stream.RecvMsg(message); err != nil {
-					if err == io.EOF {
+					if errors.Is(err, io.EOF) {
 						return nil
 					}
 					return err
