@@ -152,6 +152,19 @@ func TestOverridesReachTheirKeys(t *testing.T) {
 	require.False(t, passes(tab, "other", 1, 0))
 }
 
+// TestOverridesLiveAsLongAsTheyCount: a key whose window is longer than the limit's is not forgotten before.
+func TestOverridesLiveAsLongAsTheyCount(t *testing.T) {
+	r, err := compile(&Config{Limits: []LimitConfig{{Requests: "5", Window: "1m", Overrides: []OverrideConfig{{Key: []string{"192.0.2.1"}, Window: "24h"}}}}}, t.Name())
+	require.NoError(t, err)
+	tab := r.limits[0].table
+	now := int64(time.Since(start))
+	require.True(t, passes(tab, "192.0.2.1", 5, now))
+	for minute := int64(1); minute < 24*60; minute += 10 {
+		require.True(t, passes(tab, strconv.FormatInt(minute, 10), 1, now+minute*60*second))
+	}
+	require.False(t, passes(tab, "192.0.2.1", 1, now+23*3600*second))
+}
+
 func TestFadeEmptiesIdleTables(t *testing.T) {
 	p := newWindow(3, int64(time.Hour), false)
 	tab := tableOf(p, 100)
