@@ -96,7 +96,7 @@ func chargeAll(charges []*charge, now int64) (refusal *charge) {
 				c.at = now
 			}
 			room = p.capacity + now
-			room = room - c.at
+			room -= c.at
 		} else {
 			if c.spent == 0 || now-c.at >= p.period {
 				settle(c, now, t.epoch)
@@ -106,7 +106,7 @@ func chargeAll(charges []*charge, now int64) (refusal *charge) {
 		ch.units = ch.cost * p.token
 		ch.counter = c
 		ch.policy = p
-		room = room - ch.units
+		room -= ch.units
 		ch.left = room / p.token // once it is charged
 		if room < 0 || ch.cost > p.size {
 			refusal = lacks(ch, refusal, now)
@@ -169,22 +169,22 @@ func standSmooth(ch *charge, now int64) {
 	var n int64
 	p := ch.policy
 	n = p.capacity + now
-	n = n - ch.counter.at
-	n = n / p.token
+	n -= ch.counter.at
+	n /= p.token
 	if n < 0 {
 		n = 0
 	}
 	ch.left = n
 	n = ch.counter.at - now
 	if n > 0 {
-		n = n - 1
-		n = n % p.token
-		n = n + 1
+		n--
+		n %= p.token
+		n++
 	}
 	ch.next = n
-	n = n + now
-	n = n - 1
-	n = n / second
+	n += now
+	n--
+	n /= second
 	ch.reset = ch.limit.table.resets[n]
 	if ch.reset == nil {
 		ch.reset = newReset(ch.limit.table, n)

@@ -125,7 +125,7 @@ func orDefault(value, otherwise string) string {
 // unknownOption looks through the options, at any depth, for names that no option has.
 func unknownOption(v reflect.Value, path string) error {
 	switch v.Kind() {
-	case reflect.Ptr:
+	case reflect.Pointer:
 		if !v.IsNil() {
 			return unknownOption(v.Elem(), path)
 		}

@@ -111,7 +111,7 @@ func serve(m *middleware, rw http.ResponseWriter, req *http.Request) {
 // bucketByPeer is the handler of the most frequent configuration, a single smooth bucket for the peer's address. It does what middleware
 // does, written out in one function. The interpreter gives every expression a place in memory whenever the function is called; only
 // the result of an operation that is assigned to a variable declared before needs none of its own. Hence the steps of
-// one operation each, and a variable that is used twice.
+// one operation each, and variables that are used twice.
 type bucketByPeer struct {
 	general *middleware
 	next    http.Handler
@@ -137,24 +137,24 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	}
 	full += p.token
 	left = p.capacity + now
-	left = left - full // units: the capacity less what is spent
+	left -= full // units: the capacity less what is spent
 	if left < 0 {
 		refusePeer(b, rw, req, now, -left)
 		return
 	}
 	c.at = full // take
-	full = full - now
-	full = full - 1
-	full = full % p.token
-	full = full + now
-	full = full / second // the second in which the next token comes back, see waitSmooth and resetHeader
+	full -= now
+	full--
+	full %= p.token
+	full += now
+	full /= second // the second in which the next token comes back, see waitSmooth and resetHeader
 	reset := t.resets[full]
 	if reset == nil {
 		reset = newReset(t, full)
 	}
 	t.mu.Unlock()
 
-	left = left / p.token
+	left /= p.token
 	header = rw.Header()
 	header["X-Ratelimit-Limit"] = p.limitHeader
 	header["X-Ratelimit-Remaining"] = smallNumbers[left] // isSimple has seen that it is there
@@ -175,9 +175,9 @@ func refusePeer(b *bucketByPeer, rw http.ResponseWriter, req *http.Request, now,
 		return
 	}
 	t.refusals.count++
-	wait = wait - 1
-	now = now + wait
-	now = now / second // the second in which the token comes
+	wait--
+	now += wait
+	now /= second // the second in which the token comes
 	reset := t.resets[now]
 	if reset == nil {
 		reset = newReset(t, now)
