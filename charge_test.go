@@ -153,7 +153,7 @@ func TestConcurrentChargesAreExact(t *testing.T) {
 
 // TestLocksAreTakenInOneOrder: when a reload moves limits about, handlers with the old order and the new one must not wait for each other.
 func TestLocksAreTakenInOneOrder(t *testing.T) {
-	name := t.Name() + strconv.FormatInt(time.Now().UnixNano(), 10)
+	name := unused(t)
 	a := LimitConfig{Name: "a", Requests: "10", Window: "1h"}
 	b := LimitConfig{Name: "b", Requests: "10", Window: "1h"}
 	for _, order := range [][]LimitConfig{{a, b}, {b, a}} {

@@ -14,6 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// unused is the name of a middleware that has no counters yet.
+func unused(t *testing.T) string {
+	return t.Name() + strconv.FormatInt(time.Now().UnixNano(), 10)
+}
+
 // tableOf is a limit's new table.
 func tableOf(p *policy, maxKeys int64) *table {
 	t := &table{}
@@ -154,7 +159,7 @@ func TestOverridesReachTheirKeys(t *testing.T) {
 
 // TestOverridesLiveAsLongAsTheyCount: a key whose window is longer than the limit's is not forgotten before.
 func TestOverridesLiveAsLongAsTheyCount(t *testing.T) {
-	r, err := compile(&Config{Limits: []LimitConfig{{Requests: "5", Window: "1m", Overrides: []OverrideConfig{{Key: []string{"192.0.2.1"}, Window: "24h"}}}}}, t.Name())
+	r, err := compile(&Config{Limits: []LimitConfig{{Requests: "5", Window: "1m", Overrides: []OverrideConfig{{Key: []string{"192.0.2.1"}, Window: "24h"}}}}}, unused(t))
 	require.NoError(t, err)
 	tab := r.limits[0].table
 	now := int64(time.Since(start))
@@ -209,7 +214,7 @@ func heap() int64 {
 func peerHandler(t *testing.T, config *Config) (http.Handler, *table) {
 	t.Helper()
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	h, err := New(context.Background(), next, config, t.Name()+strconv.FormatInt(time.Now().UnixNano(), 10))
+	h, err := New(context.Background(), next, config, unused(t))
 	require.NoError(t, err)
 	short, ok := h.(*bucketByPeer)
 	require.True(t, ok)
@@ -278,7 +283,7 @@ func TestResetHeaderIsRoundedUp(t *testing.T) {
 
 // TestTheSameOptionsAreCompiledOnce: New runs for every router at every reload of anything.
 func TestTheSameOptionsAreCompiledOnce(t *testing.T) {
-	name := t.Name() + strconv.FormatInt(time.Now().UnixNano(), 10)
+	name := unused(t)
 	one, err := rulesFor(name, &Config{Average: "1"})
 	require.NoError(t, err)
 	same, err := rulesFor(name, &Config{Average: "1"})
