@@ -92,9 +92,10 @@ func TestEverybody(t *testing.T) {
 			for i := range 40 {
 				status := c.get(ingressRoute, "X-Api-Key", fmt.Sprint(connection, "-", i)).status
 				mu.Lock()
-				if status == http.StatusOK {
+				switch status {
+				case http.StatusOK:
 					passed++
-				} else if status == http.StatusTooManyRequests {
+				case http.StatusTooManyRequests:
 					refused++
 				}
 				mu.Unlock()

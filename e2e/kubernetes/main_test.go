@@ -52,7 +52,7 @@ func run(m *testing.M) (int, error) {
 		fmt.Fprintf(os.Stderr, "Traefik's log:\n%s\n", site.traefik.log())
 	}
 	site.traefik.stop()
-	site.cluster.stop()
+	site.stop()
 	return code, nil
 }
 
