@@ -189,7 +189,8 @@ func TestAbuse(t *testing.T) {
 			around = append(around, forged(fmt.Sprintf("203.0.113.%d", i)))
 		}
 		s.storm(t, "127.0.0.1", "address", rotating)
-		s.storm(t, "127.0.0.1", "address", append(forging, forged("::ffff:203.0.113.77"), forged("203.0.113.77:80"), forged("[::ffff:203.0.113.77]:80")))
+		s.storm(t, "127.0.0.1", "address", append(forging, forged("::ffff:203.0.113.77"), forged("203.0.113.77:80"), forged("[::ffff:203.0.113.77]:80"),
+			header("X-Forwarded-For", "203.0.113.77", "Connection", "X-Forwarded-For")))
 		s.storm(t, "127.1.99.2", "address", around)
 		s.storm(t, "127.0.0.1", "address", []attempt{
 			{}, forged(""), forged("nonsense"), forged("203.0.113.1,"), forged("203.0.113.1 203.0.113.2"), forged("203.0.113.999"), forged(strings.Repeat("9", long)),

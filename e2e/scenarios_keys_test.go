@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,9 @@ func TestPlanTiers(t *testing.T) {
 	}
 
 	// Nobody promotes himself, or calls himself another.
-	for _, forged := range [][]string{{"X-Plan", "enterprise"}, {"X-User", "somebody-new"}, {"X-Plan", ""}, {"x-plan", "pro", "X-User", "cho"}} {
+	for _, forged := range [][]string{
+		{"X-Plan", "enterprise"}, {"X-User", "somebody-new"}, {"X-Plan", ""}, {"x-plan", "pro", "X-User", "cho"}, {"Connection", "X-Plan, X-User"},
+	} {
 		got := s.get(t, "/data", append(forged, "X-Api-Key", "key-of-ann")...)
 		require.Equal(t, http.StatusTooManyRequests, got.status, "%v", forged)
 		require.Equal(t, "5", got.header.Get("X-RateLimit-Limit"))
@@ -73,6 +76,16 @@ func TestLoginProtection(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, form("127.0.1.50", "root").status)
 	require.Equal(t, http.StatusTooManyRequests, document("127.0.1.51", `\u0072oot`).status)
 	require.Equal(t, http.StatusOK, document("127.0.1.50", "somebody-else").status)
+
+	// A name that the service might read and Sluice does not.
+	for _, body := range []string{
+		"username=root&username=root&password=x", "{=1&username=root&password=x", "password=x", "username=&password=x",
+		"username=root&password=x&pad=" + strings.Repeat("x", 70_000), "username=root;&password=%zz",
+	} {
+		got := s.from(t, "127.0.1.60", http.MethodPost, "/login", body, "Content-Type", "application/x-www-form-urlencoded")
+		require.Equal(t, http.StatusBadRequest, got.status, "%.60s", body)
+		require.Contains(t, got.body, "lacks a body with the field username")
+	}
 
 	// A machine that waits, as it is told to, until the bucket is empty as well.
 	waitAsTold(t, refused)
