@@ -21,11 +21,11 @@ unit: ## the plugin's own tests, with the race detector
 
 .PHONY: interpreted
 interpreted: ## the handler tests, run by the interpreter that Traefik runs plugins with
-	cd e2e && $(GO) test ./interpreted/...
+	cd e2e && $(GO) test -count=1 ./interpreted/...
 
 .PHONY: e2e
 e2e: ## end to end: the files in examples/, in the real Traefik
-	cd e2e && $(GO) vet ./... && TRAEFIK="$$(sh ../tools/traefik/binary.sh)" $(GO) test -timeout 30m $$($(GO) list ./... | grep -v /interpreted)
+	cd e2e && $(GO) vet ./... && TRAEFIK="$$(sh ../tools/traefik/binary.sh)" $(GO) test -count=1 -timeout 30m $$($(GO) list ./... | grep -v /interpreted)
 
 .PHONY: load
 load: ## the Next.js article's load test, and ten times as much: three minutes, needs npm

@@ -15,10 +15,10 @@ func clientKey(v *visit) string {
 	if v.ip == "" {
 		peer := v.req.RemoteAddr
 		colon := strings.LastIndexByte(peer, ':')
-		if v.rules.client.forwarded || colon <= 0 || peer > ":" {
+		if v.rules.client.forwarded || colon <= 0 || peer > ":" || strings.IndexByte(peer, ':') != colon {
 			findClient(v)
 		} else {
-			v.ip = peer[:colon] // an IPv4 address that the server itself has written: IPv6 begins with "["
+			v.ip = peer[:colon] // an IPv4 address that the server itself has written; IPv6 has more colons
 		}
 	}
 	return v.ip

@@ -13,7 +13,7 @@ package sluice
 // newBucket builds the policy of a token bucket that gains average tokens every period (nanoseconds) and holds burst tokens; all are positive and within
 // the bounds of policy.go. interval says that tokens come back all at once at the end of each period, not evenly.
 // It returns nil when tokens would come faster than one a nanosecond, or an empty bucket would fill in more than
-// 146 years: neither can be counted in whole nanoseconds.
+// 73 years: neither can be counted in whole nanoseconds.
 func newBucket(average decimal, period, burst int64, interval bool) *policy {
 	p := &policy{size: burst, period: period}
 	if interval {

@@ -109,8 +109,8 @@ func TestBucketLimits(t *testing.T) {
 	}{
 		{"a token a nanosecond", decimal{1000, 1}, 1000, largest, false, true},
 		{"more than a token a nanosecond", decimal{10001, 10}, 1000, 1, false, false},
-		{"146 years to fill", decimal{1, 1}, 1 << 22, 1 << 39, false, true},
-		{"far more than 146 years to fill", decimal{1, 1}, maxPeriod, 1000, false, false},
+		{"73 years to fill", decimal{1, 1}, 1 << 22, 1 << 39, false, true},
+		{"far more than 73 years to fill", decimal{1, 1}, maxPeriod, 1000, false, false},
 		{"one token in millions of years", decimal{1, 1_000_000}, maxPeriod, 1, false, false},
 		{"largest interval bucket", decimal{largest, 1}, maxPeriod, largest, true, true},
 		{"finest interval bucket", decimal{largest*1_000_000 - 1, 1_000_000}, 1000, largest, true, true},

@@ -128,8 +128,14 @@ func chargeAll(charges []*charge, now int64) (refusal *charge) {
 		for _, ch := range charges {
 			stand(ch, now)
 		}
-	} else if shown := shownCharge(charges, nil); shown != nil {
-		stand(shown, now)
+	} else {
+		shown := charges[0]
+		if first.several {
+			shown = shownCharge(charges, nil)
+		}
+		if shown != nil {
+			stand(shown, now)
+		}
 	}
 	for _, ch := range charges {
 		ch.limit.table.mu.Unlock()

@@ -110,7 +110,7 @@ func TestRetryAfterIsKept(t *testing.T) {
 }
 
 func TestRetryAfterRows(t *testing.T) {
-	for wait, want := range map[int64]int64{1: 1, second - 1: 1, second: 1, second + 1: 2, 2 * second: 2, maxUnits: 4611686019} {
+	for wait, want := range map[int64]int64{1: 1, second - 1: 1, second: 1, second + 1: 2, 2 * second: 2, maxUnits: 2305843010} {
 		require.Equal(t, want, retryAfter(wait), time.Duration(wait))
 	}
 }

@@ -31,6 +31,7 @@ type rules struct {
 	dryRun  bool // some limit is in dry run
 	exempts bool // exempt has more than preflights
 	details bool // see limit.details
+	several bool // see limit.several
 }
 
 // limit is one limit, ready to run.
@@ -54,6 +55,7 @@ type limit struct {
 
 	// What the middleware's limits have in common.
 	details bool // responses tell of every limit, not of one alone
+	several bool // which limit a field with one value shows has to be found out for each request
 	moved   bool // they are not in the order of their tables
 }
 
@@ -107,12 +109,15 @@ func summarize(r *rules) {
 	e := &r.exempt
 	r.exempts = len(e.matchers) > 0 || len(e.addresses) > 0 || e.paths != nil
 	r.details = r.styles.ietf || r.styles.draft06 || r.dryRun
+	r.several = len(r.limits) > 1 || r.dryRun
 	moved := false
 	for i, l := range r.limits {
+		r.several = r.several || l.numbers.overrides != nil // which may lift it
 		moved = moved || i > 0 && l.table.order < r.limits[i-1].table.order
 	}
 	for _, l := range r.limits {
 		l.details = r.details
+		l.several = r.several
 		l.moved = moved
 	}
 	r.simple = isSimple(r)
@@ -361,7 +366,7 @@ func compilePolicy(c *LimitConfig, path string) (*policy, error) {
 }
 
 func compileBucket(c *LimitConfig, path string) (*policy, error) {
-	average, err := parseDecimal(c.Average)
+	average, err := parseDecimal(strings.TrimSpace(c.Average))
 	if err != nil {
 		return nil, bad(path+"average", c.Average, err.Error(), "tokens per period, such as 10 or 0.5")
 	}
@@ -383,7 +388,7 @@ func compileBucket(c *LimitConfig, path string) (*policy, error) {
 	}
 	p := newBucket(average, period, burst, interval)
 	if p == nil {
-		return nil, fmt.Errorf("sluice: %s with average %s, period %s and burst %s cannot be counted: it gains more than a token a nanosecond, or takes more than 146 years to fill",
+		return nil, fmt.Errorf("sluice: %s with average %s, period %s and burst %s cannot be counted: it gains more than a token a nanosecond, or takes more than 73 years to fill",
 			place(path), c.Average, orDefault(c.Period, "1s"), orDefault(c.Burst, strconv.FormatInt(burst, 10)))
 	}
 	return p, nil

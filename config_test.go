@@ -42,7 +42,7 @@ func TestMistakes(t *testing.T) {
 		noLimit   = "there is no limit; write average (and period, burst), or a list of limits"
 		onePart   = "; keep one, or write limits with a key of several parts"
 		twoLimits = "; keep one, or write two limits"
-		uncounted = " cannot be counted: it gains more than a token a nanosecond, or takes more than 146 years to fill"
+		uncounted = " cannot be counted: it gains more than a token a nanosecond, or takes more than 73 years to fill"
 		aPattern  = " is not a path pattern; write one that begins with /, such as /users/{id} or /files/"
 		anAddress = " is neither an address nor a CIDR; write an address such as 192.0.2.1 or a range such as 10.0.0.0/8"
 		aHost     = " is not a host name; write one such as api.example.com or *.example.com"

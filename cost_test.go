@@ -87,7 +87,7 @@ func TestCostMistakes(t *testing.T) {
 		want  string
 	}{
 		{window(5, "cost", "x"), `limits[0].cost: "x" is not a number; write a whole number, such as 5`},
-		{window(5, "cost", -1), `limits[0].cost: "-1" must be more than 0; write a whole number, such as 5`},
+		{window(5, "cost", -1), `limits[0].cost: "-1" must be 0 or more; write a whole number, such as 5`},
 		{window(5, "cost", 0.5), `limits[0].cost: "0.5" must be a whole number; write a whole number, such as 5`},
 		{window(5, "cost", 6), `limits[0].cost: "6" is more than a bucket or window of this limit holds, so that such a request could never pass; write at most 5, or raise burst or requests`},
 		{window(5, "cost", 3, "overrides", options{"key": "192.0.2.1", "requests": 2}), `limits[0].cost: "3" is more than a bucket or window of this limit holds, so that such a request could never pass; write at most 2, or raise burst or requests`},

@@ -18,7 +18,12 @@ type headerStyles struct {
 
 // writeHeaders tells the client where it stands with the limits that are enforced, and the operator what those in dry run would have done.
 func writeHeaders(header http.Header, r *rules, charges []*charge, refusal *charge) {
-	shown := shownCharge(charges, refusal)
+	shown := refusal
+	if shown == nil && !r.several && len(charges) == 1 {
+		shown = charges[0]
+	} else if shown == nil {
+		shown = shownCharge(charges, nil)
+	}
 	if r.styles.xRateLimit && shown != nil {
 		header["X-Ratelimit-Limit"] = shown.policy.limitHeader
 		header["X-Ratelimit-Remaining"] = wholeNumber(shown.left)

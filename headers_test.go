@@ -106,7 +106,7 @@ func TestIETFIsStructured(t *testing.T) {
 	for name, o := range map[string]options{
 		"small":     limits(options{"average": 0.000001, "period": "1us", "name": "a-1"}),
 		"fast":      limits(options{"average": 1000, "period": "1us", "burst": "1000000000000"}),
-		"large":     limits(options{"average": 1, "burst": 4_000_000_000}),
+		"large":     limits(options{"average": 1, "burst": 2_000_000_000}),
 		"long":      limits(window(1_000_000_000_000, "window", "87600h")),
 		"several":   limits(window(1), options{"average": 1, "name": "0"}, window(3, "name", "----")),
 		"a bucket":  {"average": 10},

@@ -22,8 +22,9 @@ type decimal struct {
 func (d decimal) ceil() int64 { return (d.digits-1)/d.scale + 1 }
 
 var (
-	errNotPositive = errors.New("must be more than 0")
-	errTooLarge    = errors.New("is too large, the most is 1000000000000")
+	errNotPositive   = errors.New("must be more than 0")
+	errTooLarge      = errors.New("is too large, the most is 1000000000000")
+	errPeriodTooLong = errors.New("is too long, the most is 87600h")
 )
 
 // parseDecimal reads a number above 0 and up to maxTokens, written in plain digits. Leading zeros mean nothing.
@@ -67,8 +68,11 @@ func parseWhole(text string) (int64, error) {
 // parseDuration reads a duration, in nanoseconds, from 1us to maxPeriod: in Go's notation, such as 1h30m, or as a number of seconds.
 func parseDuration(text string) (int64, error) {
 	seconds, err := parseDecimal(text)
-	if err == errNotPositive {
+	switch err {
+	case errNotPositive:
 		return 0, err
+	case errTooLarge:
+		return 0, errPeriodTooLong
 	}
 	var d int64
 	switch {
@@ -82,6 +86,8 @@ func parseDuration(text string) (int64, error) {
 		d = int64(parsed)
 	}
 	switch {
+	case err != nil && isNumberWithUnit(text):
+		return 0, errPeriodTooLong
 	case err != nil:
 		return 0, errors.New("is not a duration")
 	case d <= 0:
@@ -89,7 +95,14 @@ func parseDuration(text string) (int64, error) {
 	case d < second/1_000_000:
 		return 0, errors.New("is too short, the least is 1us")
 	case d > maxPeriod:
-		return 0, errors.New("is too long, the most is 87600h")
+		return 0, errPeriodTooLong
 	}
 	return d, nil
+}
+
+// isNumberWithUnit says whether text is a plain number and a unit, such as 9999999h: if that is no duration, then because it is too long.
+func isNumberWithUnit(text string) bool {
+	number := strings.TrimRight(text, "hmsun")
+	_, err := parseDecimal(number)
+	return number != text && (err == nil || err == errTooLarge)
 }

@@ -34,8 +34,12 @@ func whole(path, value, example string) (int64, error) {
 
 // wholeOrZero reads a whole number, 0 or more.
 func wholeOrZero(path, value, example string) (int64, error) {
-	if zeros := strings.TrimSpace(value); zeros != "" && strings.Trim(zeros, "0") == "" {
+	trimmed := strings.TrimSpace(value)
+	if trimmed != "" && strings.Trim(trimmed, "0") == "" {
 		return 0, nil
+	}
+	if strings.HasPrefix(trimmed, "-") {
+		return 0, bad(path, value, "must be 0 or more", "a whole number, such as "+example)
 	}
 	return whole(path, value, example)
 }

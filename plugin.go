@@ -219,7 +219,7 @@ func newAnswer(b *bucketByPeer, seconds int64) *answer {
 // serveOther is for the requests that bucketByPeer does not serve itself. It unlocks the table, and sees to it that the connection's next request finds
 // its counter.
 func serveOther(b *bucketByPeer, rw http.ResponseWriter, req *http.Request) {
-	if b.table.peers[req.RemoteAddr] == nil {
+	if c := b.table.peers[req.RemoteAddr]; c == nil || c.policy == forgotten {
 		meet(b.table, b.general, req, int64(time.Since(start)))
 	}
 	b.table.mu.Unlock()

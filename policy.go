@@ -17,8 +17,8 @@ const (
 	maxTokens = 1_000_000_000_000
 	// maxPeriod bounds a period or window.
 	maxPeriod = int64(10 * 365 * 24 * time.Hour)
-	// maxUnits bounds a policy's capacity. Two of them still fit an int64.
-	maxUnits = 1 << 62
+	// maxUnits bounds a policy's capacity. Three of them still fit an int64.
+	maxUnits = 1 << 61
 )
 
 // The kinds of policy.
@@ -143,6 +143,17 @@ func waitFull(c *counter, now int64) int64 {
 		return waitInterval(c, c.spent, now)
 	}
 	return waitWindow(c, now)
+}
+
+// forgives is how much would be forgiven if the settled c were forgotten: of a bucket the nanoseconds until it is full; of a window those until it ends, by the
+// part of it that is spent, so that of two windows with the same count the older one forgives less.
+func forgives(c *counter, now int64) int64 {
+	p := c.policy
+	wait := waitFull(c, now)
+	if wait <= 0 || p.kind != firstWindow && p.kind != clockWindow {
+		return wait
+	}
+	return scaleUp(wait, c.spent, p.capacity)
 }
 
 // restate puts c under another policy of the same algorithm, and keeps what its client had spent: a counter outlives a change of

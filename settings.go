@@ -105,10 +105,19 @@ func compileKeyPart(text, path string) (keyPart, error) {
 		return keyPart{}, bad(path, text, "takes no name", kind)
 	}
 	if source.source == fromHeader {
+		if strings.Trim(name, headerLetters) != "" {
+			return keyPart{}, bad(path, text, "is not the name of a header", "header:X-Api-Key, for example")
+		}
 		name = textproto.CanonicalMIMEHeaderKey(name)
+		if name == "Host" {
+			return keyPart{}, bad(path, text, "is not found among the headers", "host")
+		}
 	}
 	return keyPart{source: source.source, name: name, fold: fold, secret: source.secret}, nil
 }
+
+// headerLetters are what the name of a header is made of (RFC 9110, section 5.6.2).
+const headerLetters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // keySources are the words that may stand in a key.
 var keySources = map[string]keySource{
@@ -212,7 +221,7 @@ func compileHeaderMatches(headers []HeaderConfig, path string, needValue bool) (
 	for i, h := range headers {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		name := textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(h.Name))
-		if name == "" || strings.ContainsAny(name, " :\t\r\n") {
+		if name == "" || strings.Trim(name, headerLetters) != "" {
 			return nil, bad(at+".name", h.Name, "is not the name of a header", "one such as X-Plan")
 		}
 		if needValue && h.Value == "" {

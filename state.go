@@ -107,8 +107,11 @@ func admit(t *table, key string, now int64) *counter {
 			return c
 		}
 	}
-	if int64(held(t)) >= t.numbers.maxKeys {
+	if room := t.numbers.maxKeys - int64(held(t)); room <= 0 {
 		dropOne(t, now)
+		if room < 0 { // the bound was lowered: every new key takes two old ones away
+			dropOne(t, now)
+		}
 	}
 	c := &counter{at: now, policy: p}
 	t.live[key] = c
@@ -147,26 +150,24 @@ var forgotten = &policy{kind: smoothBucket, token: 1, capacity: -never}
 // never is a wait that no bucket a process will see asks for.
 const never = maxUnits / 2
 
-// dropOne makes room in a locked table that is full: of a small random sample it drops the counter that is nearest to saying as much as none,
-// idle ones first. A flood of new keys thus mostly drops its own.
+// dropOne makes room in a locked table that is full: of small random samples of its maps it drops the counter whose loss forgives least. A flood of
+// new keys thus mostly drops its own, and does not free those who have spent much.
 func dropOne(t *table, now int64) {
-	from := t.live
-	for _, idle := range t.idle {
-		if len(idle) > 0 {
-			from = idle
-			break
-		}
-	}
-	nearest, least, seen := "", int64(0), 0
-	for key, c := range from {
-		settle(c, now, t.epoch)
-		if wait := waitFull(c, now); seen == 0 || wait < least {
-			nearest = key
-			least = wait
-		}
-		seen++
-		if seen == sampleSize || least == 0 {
-			break
+	var from map[string]*counter
+	nearest, least := "", int64(0)
+	for _, counters := range append(t.idle, t.live) {
+		seen := 0
+		for key, c := range counters {
+			settle(c, now, t.epoch)
+			if forgiven := forgives(c, now); from == nil || forgiven < least {
+				from = counters
+				nearest = key
+				least = forgiven
+			}
+			seen++
+			if seen == sampleSize {
+				break
+			}
 		}
 	}
 	from[nearest].policy = forgotten
