@@ -41,6 +41,7 @@ type sharing struct {
 	prefixes  map[*limit]string  // of each limit's keys in the store
 	numbers   map[*policy]string // see policyNumbers: for one token
 	ledger    *ledger
+	peers     map[string]*peer // by a connection's unparsed address, for strictByPeer; the lock of the limit's table guards it
 }
 
 // chargeShared is chargeAll for limits that are shared. outcome says whether there was a decision; if there was, refusal is the limit that has longest
@@ -53,7 +54,7 @@ func chargeShared(s *sharing, charges []*charge, now int64) (refusal *charge, ou
 	if call == "" {
 		return chargeOwing(s, charges, now), counted
 	}
-	answer := askLine(s.pool, call, now)
+	answer := askLine(s.pool, []byte(call), now)
 	if answer == "" {
 		payFirst(s, charges)
 		answer = evaluate(s.pool, strictScript, call, now+s.server.timeout)
@@ -143,17 +144,16 @@ func dryOption(l *limit) int64 {
 }
 
 // askLine sends a call and returns the answer, a line that begins with "+". It is what nearly every request needs of a pool and its connections, in one
-// function: an idle connection, nothing owed, and a server that does as it is told. In all other cases it returns "", and evaluate may
-// still get an answer.
-func askLine(p *pool, call string, now int64) string {
+// function: an idle connection, nothing owed, and a server that does as it is told. In all other cases it returns what board
+// does, or "", and then evaluate may still get an answer.
+func askLine(p *pool, call []byte, now int64) string {
 	var line []byte
 	var err error
 	p.mu.Lock()
 	p.asked = now
 	last := len(p.idle) - 1
 	if last < 0 || p.owing {
-		p.mu.Unlock()
-		return ""
+		return board(p, call)
 	}
 	c := p.idle[last]
 	p.idle = p.idle[:last]
@@ -161,12 +161,13 @@ func askLine(p *pool, call string, now int64) string {
 	if c.renewAt < now {
 		renew(c, now, p.server.timeout)
 	}
-	_, err = c.net.Write([]byte(call))
+	_, err = c.net.Write(call)
 	if err == nil {
 		line, err = c.reader.ReadSlice('\n')
 	}
 	if err != nil || line[0] != statusReply {
-		return failedLine(p, c, string(line), err)
+		failedLine(p, c, string(line), err)
+		return ""
 	}
 	answer := string(line)
 	release(p, c)
@@ -180,8 +181,8 @@ func renew(c *respConn, now, timeout int64) {
 	_ = c.net.SetDeadline(start.Add(time.Duration(now + timeout))) // if it fails, so does what follows
 }
 
-// failedLine puts away a connection that answered with anything but a line that begins with "+". It returns "".
-func failedLine(p *pool, c *respConn, line string, err error) string {
+// failedLine puts away a connection that answered with anything but a line that begins with "+".
+func failedLine(p *pool, c *respConn, line string, err error) {
 	switch {
 	case err == nil && strings.HasPrefix(line, "-NOSCRIPT"):
 		release(p, c)
@@ -192,7 +193,6 @@ func failedLine(p *pool, c *respConn, line string, err error) string {
 	default:
 		discard(p, c, false) // the server closed it, perhaps long ago, or it is none
 	}
-	return ""
 }
 
 // refused puts away a connection whose server answered with an error.
@@ -253,7 +253,7 @@ func adopt(charges []*charge, answer string) *charge {
 		b, _ = strconv.ParseInt(words[next], 10, 64)
 		next++
 		if ch.policy.kind == smoothBucket {
-			refusal = adoptSmooth(ch, refusal, a*microsecond+b, now, words[0])
+			refusal = adoptSmooth(ch, refusal, a, now, words[0])
 		} else {
 			refusal = adoptOther(ch, refusal, a, b, now, words[0])
 		}
@@ -321,7 +321,7 @@ func adoptOther(ch, refusal *charge, a, b, now int64, verdict string) *charge {
 // setState puts a counter into a state as a script writes it, which is of now.
 func setState(c *counter, a, b, now int64) {
 	if c.policy.kind == smoothBucket {
-		c.at = now + a*microsecond + b
+		c.at = now + a
 		c.spent = 0
 		return
 	}
@@ -332,7 +332,7 @@ func setState(c *counter, a, b, now int64) {
 // stateNumber reads a number of a state. What no script writes is nothing spent.
 func stateNumber(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > maxUnits/microsecond {
+	if err != nil || n < 0 || n > maxUnits {
 		return 0
 	}
 	return n

@@ -50,7 +50,7 @@ type RedisConfig struct {
 	Timeout string `json:"timeout,omitempty"`
 	// DialTimeout is how long connecting to one endpoint may take; no request waits for it longer than Timeout. Default 2s.
 	DialTimeout string `json:"dialTimeout,omitempty"`
-	// PoolSize is the most connections that a middleware opens. Default 16.
+	// PoolSize is the most connections that a middleware opens; requests that find none idle ride together. Default 4.
 	PoolSize string `json:"poolSize,omitempty"`
 
 	Unknown map[string]any `json:"-" mapstructure:",remain"`
@@ -147,9 +147,9 @@ func compileServer(c *RedisConfig) (*server, error) {
 	if s.dialTimeout, err = duration("redis.dialTimeout", orDefault(c.DialTimeout, "2s")); err != nil {
 		return nil, err
 	}
-	size, err := whole("redis.poolSize", orDefault(c.PoolSize, "16"), "16")
+	size, err := whole("redis.poolSize", orDefault(c.PoolSize, "4"), "4")
 	if err == nil && size > maxPoolSize {
-		err = bad("redis.poolSize", c.PoolSize, "is more than "+strconv.Itoa(maxPoolSize), "the most connections to open, such as 16")
+		err = bad("redis.poolSize", c.PoolSize, "is more than "+strconv.Itoa(maxPoolSize), "the most connections to open, such as 4")
 	}
 	s.poolSize = int(size)
 	return s, err

@@ -88,6 +88,9 @@ func TestPrimaryMoves(t *testing.T) {
 	if n := g.passes(10, "k"); n != 6 || g.owes() > 0 {
 		t.Errorf("%d passed after the move, want the 6 that were left; %d owed", n, g.owes())
 	}
+	until(t, "the new replica knows", func() bool {
+		return strings.Contains(tell(t, a, "GET", g.sharing.prefixes[g.limits[0]]+"k")[0].text, " 10 ")
+	})
 	stopRedis(b)
 	tell(t, a, "REPLICAOF", "NO", "ONE")
 	if n := g.passes(3, "k"); n != 0 {

@@ -54,6 +54,7 @@ type pool struct {
 	dialing    int
 	generation int // goes up when what is connected should be connected no more
 	waiters    []*waiter
+	riders     []*rider      // see board
 	preferred  int           // the endpoint to try first
 	down       bool          // no connections are handed out
 	searching  bool          // while down: a search is due
@@ -134,14 +135,18 @@ func release(p *pool, c *respConn) {
 	p.mu.Unlock()
 }
 
-// handOver gives a connection of the locked p to a waiter, or keeps it.
+// handOver gives a connection of the locked p to a waiter or a rider, or keeps it.
 func handOver(p *pool, c *respConn) {
-	if len(p.waiters) == 0 {
+	switch {
+	case len(p.waiters) > 0:
+		p.waiters[0].ready <- c
+		p.waiters = p.waiters[1:]
+	case len(p.riders) > 0:
+		p.riders[0].ready <- c
+		p.riders = p.riders[1:]
+	default:
 		p.idle = append(p.idle, c)
-		return
 	}
-	p.waiters[0].ready <- c
-	p.waiters = p.waiters[1:]
 }
 
 // discard gives back a connection on which something went wrong, which as a rule is wrong with all of them: a server that closed
@@ -167,6 +172,10 @@ func disconnect(p *pool) {
 		_ = c.net.Close()
 	}
 	p.idle = nil
+	for _, w := range p.riders {
+		w.ready <- nil
+	}
+	p.riders = nil
 	connectAgain(p)
 }
 

@@ -39,25 +39,28 @@ local floor, format = math.floor, string.format
 
 -- The counter of KEYS[i] under its policy. GET of what is no string, or of a string that is no counter, means none.
 local function load(i)
-  local a, c = (i - 1) * 10, {key = KEYS[i], at = now, rest = 0, spent = 0}
-  c.kind, c.token = ARGV[a + 1], ARGV[a + 2]
-  c.units, c.unitsRest = tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
-  c.capacity, c.capacityRest = tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6])
-  c.period, c.refill, c.refills = tonumber(ARGV[a + 7]), tonumber(ARGV[a + 8]), tonumber(ARGV[a + 9])
-  c.option = tonumber(ARGV[a + 10])
+  local a = (i - 1) * 10
+  local kind, token = ARGV[a + 1], ARGV[a + 2]
+  local c = {
+    key = KEYS[i], kind = kind, token = token, at = now, rest = 0, spent = 0, room = false,
+    units = tonumber(ARGV[a + 3]), unitsRest = tonumber(ARGV[a + 4]),
+    capacity = tonumber(ARGV[a + 5]), capacityRest = tonumber(ARGV[a + 6]),
+    period = tonumber(ARGV[a + 7]), refill = tonumber(ARGV[a + 8]), refills = tonumber(ARGV[a + 9]),
+    option = tonumber(ARGV[a + 10])
+  }
   local value = redis.pcall('GET', c.key)
   if type(value) ~= 'string' then return c end
-  local at, rest, spent, kind, token = string.match(value, '^(%d+)(%d%d%d) (%d+) (%d) (%d+)$')
+  local at, rest, spent, wasKind, wasToken = string.match(value, '^(%d+)(%d%d%d) (%d+) (%d) (%d+)$')
   if not at then return c end
   c.at, c.rest, c.spent = tonumber(at), tonumber(rest), tonumber(spent)
-  if kind ~= c.kind or token ~= c.token then
+  if wasKind ~= kind or wasToken ~= token then
     -- Other numbers since: tokens spent stay tokens spent. This is as exact as doubles are.
     local units = c.spent
-    if kind == '0' then units = math.max((c.at - now) * 1000 + c.rest, 0) end
-    units = math.ceil(units / tonumber(token) * tonumber(c.token))
-    if kind == '0' or c.kind == '0' then c.at, c.rest = now, 0 end
+    if wasKind == '0' then units = math.max((c.at - now) * 1000 + c.rest, 0) end
+    units = math.ceil(units / tonumber(wasToken) * tonumber(token))
+    if wasKind == '0' or kind == '0' then c.at, c.rest = now, 0 end
     c.spent = units
-    if c.kind == '0' then
+    if kind == '0' then
       c.at, c.rest, c.spent = now + floor(units / 1000), units % 1000, 0
     end
   end
@@ -95,10 +98,10 @@ local function settle(c, debt)
   end
 end
 
--- The settled counter as two numbers: what is spent in microseconds and nanoseconds, or in units and the microseconds since at.
+-- The settled counter as two numbers: what is spent, in units, and the microseconds since at, which a smooth bucket does without.
 local function state(c)
-  if c.kind == '0' then return format('%.0f %.0f', c.at - now, c.rest) end
-  return format('%.0f %.0f', c.spent, now - c.at)
+  if c.kind == '0' then return format('%d%03d 0', c.at - now, c.rest) end
+  return format('%d %d', c.spent, now - c.at)
 end
 
 -- take of policy.go, and the counter written, to expire when forgetting it changes nothing.
@@ -116,14 +119,38 @@ local function spend(c)
       full = c.at + (refills - refills % c.refill) / c.refill * c.period
     end
   end
-  redis.call('SET', c.key, format('%.0f%03.0f %.0f %s %s', c.at, c.rest, c.spent, c.kind, c.token),
-    'PXAT', format('%.0f', math.ceil(full / 1000)))
+  redis.call('SET', c.key, format('%d%03d %d %s %s', c.at, c.rest, c.spent, c.kind, c.token),
+    'PXAT', format('%d', math.ceil(full / 1000)))
 end
 `
 
 // strictText charges all limits of a request or none. It answers in one line: 1 or 0 for whether the request passes, and then each counter's
 // state before it. option 1 is a limit in dry run: it refuses nothing, and is charged if it has room.
-const strictText = scriptCounters + `
+//
+// What comes first is the same for the most frequent call, a single smooth bucket, at half the server's time: without the functions and tables, which Lua
+// makes anew in each call. It leaves to the rest whatever is not as usual.
+const strictText = `
+if #KEYS == 1 and ARGV[1] == '0' and ARGV[10] == '0' then
+  local value, at, rest = redis.pcall('GET', KEYS[1]), now, 0
+  local usual = not value
+  if type(value) == 'string' and string.sub(value, 20) == ' 0 0 ' .. ARGV[2] then
+    at, rest = tonumber(string.sub(value, 1, 16)), tonumber(string.sub(value, 17, 19))
+    usual = at and rest
+  end
+  if usual and at < now then at, rest = now, 0 end
+  if usual and at - now <= 2 * ARGV[5] then
+    local units, unitsRest = tonumber(ARGV[3]), tonumber(ARGV[4])
+    local answer = string.format(' %d%03d 0', at - now, rest)
+    if (at - now + (units - ARGV[5])) * 1000 + rest + (unitsRest - ARGV[6]) > 0 then return {ok = '0' .. answer} end
+    at, rest = at + units, rest + unitsRest
+    if rest >= 1000 then at, rest = at + 1, rest - 1000 end
+    local full = at
+    if rest > 0 then full = at + 1 end
+    redis.call('SET', KEYS[1], string.format('%d%03d 0 0 %s', at, rest, ARGV[2]), 'PXAT', string.format('%d', math.ceil(full / 1000)))
+    return {ok = '1' .. answer}
+  end
+end
+` + scriptCounters + `
 local function room(c)
   if c.kind == '0' then
     return (c.at - now + (c.units - c.capacity)) * 1000 + c.rest + (c.unitsRest - c.capacityRest) <= 0

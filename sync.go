@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type debt struct {
 	policy *policy
 	units  int64
 	since  int64 // when the first of it was taken
+	told   bool  // it is on its way to the store: what is taken now is another debt
 }
 
 // ledger is the debts of a middleware.
@@ -36,7 +38,8 @@ type ledger struct {
 	owed   map[string]*debt // by the counter's key in the store
 	older  map[string]*debt // those from before the last turn, while the store is away
 	turned int64
-	due    bool // an exchange is
+	due    bool             // an exchange is
+	peers  map[string]*debt // by a connection's unparsed address, see owePeer
 }
 
 // maxOwed bounds the debts in each of a ledger's maps. What is taken beyond that in an outage, the store is not told.
@@ -59,6 +62,34 @@ func owe(s *sharing, charges []*charge, now int64) {
 	b.mu.Unlock()
 }
 
+// owePeer is owe for bucketByPeer: a token was taken from the bucket of the request's peer.
+func owePeer(s *sharing, m *middleware, req *http.Request, p *policy, now int64) {
+	b := s.ledger
+	b.mu.Lock()
+	d := b.peers[req.RemoteAddr]
+	if d == nil || d.told || d.policy != p {
+		d = meetDebt(s, m, req, p, now)
+	}
+	d.units += p.token
+	b.mu.Unlock()
+}
+
+// meetDebt is the rare half of owePeer, for a connection of which nothing is owed.
+func meetDebt(s *sharing, m *middleware, req *http.Request, p *policy, now int64) *debt {
+	b := s.ledger
+	l := m.rules.limits[0]
+	key := clientKey(&visit{rules: m.rules, req: req, now: now})
+	d := b.owed[s.prefixes[l]+key]
+	if d == nil || d.policy != p {
+		d = newDebt(s, &charge{limit: l, key: key, policy: p}, now)
+	}
+	if b.peers == nil || len(b.peers) >= maxPeers {
+		b.peers = map[string]*debt{}
+	}
+	b.peers[req.RemoteAddr] = d
+	return d
+}
+
 // newDebt is the rare half of owe, for a counter from which nothing has been taken since the last exchange, or only under another
 // policy.
 func newDebt(s *sharing, ch *charge, now int64) *debt {
@@ -66,6 +97,7 @@ func newDebt(s *sharing, ch *charge, now int64) *debt {
 	key := s.prefixes[ch.limit] + strings.Clone(ch.key)
 	d := &debt{limit: ch.limit, key: key[len(s.prefixes[ch.limit]):], policy: ch.policy, since: now}
 	if old := b.owed[key]; old != nil {
+		old.told = true
 		d.since = old.since
 		d.units = scaleUp(old.units, d.policy.token, old.policy.token)
 	}
@@ -110,6 +142,7 @@ func payFirst(s *sharing, charges []*charge) {
 // takeOut moves a debt out of a ledger's map.
 func takeOut(from map[string]*debt, key string, debts []*debt) []*debt {
 	if d := from[key]; d != nil {
+		d.told = true
 		debts = append(debts, d)
 		delete(from, key)
 	}
@@ -168,6 +201,7 @@ func collectFrom(from map[string]*debt, debts []*debt) []*debt {
 		if len(debts) == maxScriptKeys {
 			break
 		}
+		d.told = true
 		debts = append(debts, d)
 		delete(from, key)
 	}
@@ -191,6 +225,7 @@ func returnDebts(s *sharing, debts []*debt) {
 		switch {
 		case now-d.since > b.life:
 		case later == nil:
+			d.told = false
 			b.owed[key] = d
 		case later.policy == d.policy:
 			later.units += d.units
