@@ -25,9 +25,13 @@ func (s *stage) from(t *testing.T, address, method, path, body string, header ..
 	client := &http.Client{Transport: &http.Transport{
 		DialContext:           dialer.DialContext,
 		DisableKeepAlives:     true,
-		ExpectContinueTimeout: time.Minute, // for those who ask before they send a body
+		ExpectContinueTimeout: time.Minute,
 	}}
-	return do(t, client, newRequest(t, method, s.web+path, body, header...))
+	r := newRequest(t, method, s.web+path, body, header...)
+	if len(body) > 10_000 { // whose refusal might end the connection while it is being sent
+		r.Header.Set("Expect", "100-continue")
+	}
+	return do(t, client, r)
 }
 
 // newRequest makes one with a header of names and values in turn; the name Host is the host that is asked for.
