@@ -85,12 +85,6 @@ func share(t *testing.T, key any, one, other *http.Request) bool {
 	return send(h, other).StatusCode == http.StatusTooManyRequests
 }
 
-// hasKey says whether a request has all parts of a key.
-func hasKey(t *testing.T, key any, req *http.Request) bool {
-	t.Helper()
-	return isCounted(limited(t, limits(window(1, "key", key, "onMissingKey", "skip"))), req)
-}
-
 var seconds = regexp.MustCompile(`t=\d+`)
 
 // timeless is a RateLimit field without the seconds in it, which a slow test cannot foresee.

@@ -25,7 +25,7 @@ func fields(response *http.Response) map[string][]string {
 	return all
 }
 
-// requireReset checks a value of X-RateLimit-Reset: Unix seconds, rounded up, that long after the request.
+// requireReset checks a value of X-RateLimit-Reset: Unix seconds, rounded up, that long after a request that was made since began.
 func requireReset(t *testing.T, began time.Time, after time.Duration, got []string) {
 	t.Helper()
 	require.Len(t, got, 1)
@@ -48,8 +48,8 @@ func TestXRateLimit(t *testing.T) {
 		"two limits": bucketAndWindow, // the bucket has fewer left
 	} {
 		h := limited(t, o)
+		began := time.Now()
 		for _, left := range []string{"2", "1", "0", "0"} {
-			began := time.Now()
 			response := send(h, get("/"))
 			got := fields(response)
 			requireReset(t, began, 10*time.Hour, got["X-Ratelimit-Reset"])

@@ -1,0 +1,1 @@
+../../override_test.go
