@@ -22,8 +22,8 @@ const maxBody = 64 << 10
 // fieldOf returns a field of the request's body: of a JSON object by its dotted path, or of a form by its name. ok is false when the body is
 // none of these, is longer than maxBody, or lacks the field or has something other than a string, number or boolean there.
 //
-// JSON is known by its first character and not by the Content-Type, which the service behind may ignore as well. Of two fields with the
-// same name the last one counts, as nearly all JSON parsers have it; a form with two counts as having none.
+// JSON is known by its first character and not by the Content-Type, which the service behind may ignore as well. Two fields of the same name count as
+// none: which of them the service takes cannot be known here.
 func fieldOf(v *visit, name string) (string, bool) {
 	body := bodyOf(v)
 	if len(body) == 0 {
@@ -124,27 +124,59 @@ func claimOf(req *http.Request, name string) (string, bool) {
 // jsonField returns a string, number or boolean in a JSON object by its dotted path. A name that has dots itself, such as a claim that is
 // a URL, is found by the whole of it.
 func jsonField(text []byte, path string) (string, bool) {
-	var object map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if decoder.Decode(&object) != nil {
+	value, count := member(text, path)
+	if count > 0 {
+		return scalar(value, count)
+	}
+	first, rest, found := strings.Cut(path, ".")
+	if !found {
 		return "", false
 	}
-	for {
-		if value, ok := object[path]; ok {
-			return scalar(value)
-		}
-		first, rest, found := strings.Cut(path, ".")
-		if !found {
-			return "", false
-		}
-		object, _ = object[first].(map[string]any)
-		path = rest
+	value, count = member(text, first)
+	if count != 1 {
+		return "", false
 	}
+	return jsonField(value, rest)
 }
 
-// scalar is a JSON value as a key. A number reads the same however it is written: 1, 1.0 and 1e0 are one client.
-func scalar(value any) (string, bool) {
+// maxMembers bounds how many members of an object are looked at.
+const maxMembers = 1000
+
+// member returns the value of an object's member, and how many there are of that name. Upper and lower case are the same, as they are to many
+// services: a client that sends "email" and "EMAIL" is not to be counted by one of them and served by the other.
+func member(object []byte, name string) (value json.RawMessage, count int) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
+		return nil, 0
+	}
+	for i := 0; decoder.More(); i++ {
+		key, err := decoder.Token()
+		if err != nil || i == maxMembers {
+			return nil, 0
+		}
+		var one json.RawMessage
+		if decoder.Decode(&one) != nil {
+			return nil, 0
+		}
+		if strings.EqualFold(key.(string), name) {
+			value = one
+			count++
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, 0 // it breaks off
+	}
+	return value, count
+}
+
+// scalar is a JSON value as a key, if there is one of it. A number reads the same however it is written: 1, 1.0 and 1e0 are one client.
+func scalar(text json.RawMessage, count int) (string, bool) {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if count != 1 || decoder.Decode(&value) != nil {
+		return "", false
+	}
 	switch v := value.(type) {
 	case string:
 		return v, v != ""
@@ -152,8 +184,11 @@ func scalar(value any) (string, bool) {
 		return strconv.FormatBool(v), true
 	case json.Number:
 		text := string(v)
-		if whole, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return strconv.FormatInt(whole, 10), true
+		if text == "-0" {
+			return "0", true
+		}
+		if strings.Trim(text, "-0123456789") == "" { // of any length: rounded, two long numbers could be one client
+			return text, true
 		}
 		number, err := strconv.ParseFloat(text, 64)
 		if err != nil {

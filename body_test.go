@@ -27,8 +27,9 @@ func TestBodyJSON(t *testing.T) {
 		{"email", `{"email":"a@example.com"}`, "a@example.com"},
 		{"email", " \r\n\t{\n \"name\": {}, \"email\" : \"a@example.com\" }\n", "a@example.com"},
 		{"email", `{"email":"\u0061\u0040example.com"}`, "a@example.com"},
-		{"email", `{"email":"a@example.com","Email":"other","EMAIL":"other"}`, "a@example.com"},
-		{"email", `{"email":"first","email":"a@example.com"}`, "a@example.com"}, // as nearly all parsers have it
+		{"email", `{"EMAIL":"a@example.com"}`, "a@example.com"},
+		{"User.Email", `{"user":{"email":"a@example.com"}}`, "a@example.com"},
+		{"email", `{"user":{"email":"other"},"email":"a@example.com","list":[{"email":"other"}]}`, "a@example.com"},
 		{"email", `{"email":"ü 世界"}`, "ü 世界"},
 		{"user.email", `{"user":{"email":"a@example.com"}}`, "a@example.com"},
 		{"a.b.c.d", `{"a":{"b":{"c":{"d":"deep"}}}}`, "deep"},
@@ -49,9 +50,14 @@ func TestBodyJSON(t *testing.T) {
 		{"id", `{"id":9007199254740993}`, "9007199254740993"},
 		{"id", `{"id":9223372036854775807}`, "9223372036854775807"},
 		{"id", `{"id":1e21}`, "1e+21"},
-		{"id", `{"id":1000000000000000000000}`, "1e+21"},
+		{"id", `{"id":1000000000000000000000}`, "1000000000000000000000"},
 		{"id", `{"id":1e-999}`, "0"},
-		// What has no value there.
+		// What has no value there. Of two, who knows which one the service takes.
+		{"email", `{"email":"first","email":"last"}`, ""},
+		{"email", `{"email":"first","EMAIL":"last"}`, ""},
+		{"email", `{"email":"first","\u0065mail":"last"}`, ""},
+		{"user.email", `{"user":{"email":"first"},"USER":{"email":"last"}}`, ""},
+		{"email", `{` + strings.Repeat(`"x":0,`, 1000) + `"email":"last"}`, ""},
 		{"email", `{"email":null}`, ""},
 		{"email", `{"email":""}`, ""},
 		{"email", `{"email":["a"]}`, ""},

@@ -10,6 +10,9 @@ import (
 // What an operator reads in Traefik's log. What a plugin prints appears there at level DEBUG, what it logs with package log at ERROR; there is
 // nothing between. A refusal is no error: by default refusals are reported at DEBUG, at most one line a limit and interval.
 
+// Traefik puts its own time before a line.
+func init() { log.SetFlags(0) }
+
 // logging is how refusals are reported.
 type logging struct {
 	off      bool

@@ -99,7 +99,12 @@ func exempted(v *visit, e *exemption) bool {
 	if len(e.addresses) > 0 && containsAddress(e.addresses, clientAddress(v)) {
 		return true
 	}
-	return e.paths != nil && isPlainPath(v.req.URL) && patternOf(e.paths, v.req.URL.Path) != ""
+	return e.paths != nil && isPlainPath(v.req.URL) && isBelow(v.req.URL.Path, patternOf(e.paths, v.req.URL.Path))
+}
+
+// isBelow says whether a path fits the pattern that was found for it as it is: /static also finds /static/, since the multiplexer would redirect there.
+func isBelow(path, pattern string) bool {
+	return pattern != "" && strings.Count(path, "/") >= strings.Count(pattern, "/")
 }
 
 // isPreflight recognizes the request with which a browser asks whether it may send another (Fetch standard, CORS-preflight request). It carries no
@@ -115,5 +120,6 @@ func isPlainPath(u *url.URL) bool {
 	if strings.HasSuffix(u.Path, "/") && clean != "/" {
 		clean += "/"
 	}
-	return clean == u.Path && u.EscapedPath() == u.Path
+	// Servlet containers take what follows a semicolon for a parameter, and /a/..;/b for /b.
+	return clean == u.Path && u.EscapedPath() == u.Path && !strings.Contains(u.Path, ";")
 }

@@ -22,7 +22,8 @@ import (
 // even dozens of cores seldom wait for it; finding one of several locks first would cost every request more than that.
 
 const (
-	second = int64(time.Second)
+	second      = int64(time.Second)
+	millisecond = int64(time.Millisecond)
 
 	// turnAtLeast keeps limits that fill within moments from turning their maps over all the time.
 	turnAtLeast = 60 * second
@@ -197,10 +198,12 @@ func meet(t *table, m *middleware, req *http.Request, now int64) {
 // resetHeader is the value of X-RateLimit-Reset for a moment that is not in the past: Unix seconds, rounded up. t is locked. The request path has its
 // first half written out.
 func resetHeader(t *table, moment int64) []string {
-	if header := t.resets[(moment-1)/second]; header != nil {
+	// A window by the clock ends at a whole second, but for what two readings of two clocks differ: that is not to make it the next one.
+	inSecond := (moment - millisecond) / second
+	if header := t.resets[inSecond]; header != nil {
 		return header
 	}
-	return newReset(t, (moment-1)/second)
+	return newReset(t, inSecond)
 }
 
 // newReset makes the header value for all moments in a second of the clock, once for each second that comes up. It is also where a table looks at
@@ -210,7 +213,7 @@ func newReset(t *table, inSecond int64) []string {
 	if t.resets == nil || len(t.resets) >= maxResets {
 		t.resets = map[int64][]string{}
 	}
-	unix := (t.epoch+(inSecond+1)*second-1)/second + 1
+	unix := (t.epoch+(inSecond+1)*second-millisecond)/second + 1
 	header := []string{strconv.FormatInt(unix, 10)}
 	t.resets[inSecond] = header
 	return header
