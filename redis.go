@@ -55,6 +55,9 @@ func chargeShared(s *sharing, charges []*charge, now int64) (refusal *charge, ou
 		return chargeOwing(s, charges, now), counted
 	}
 	answer := askLine(s.pool, []byte(call), now)
+	if answer == away {
+		return chargeAlone(s, charges)
+	}
 	if answer == "" {
 		payFirst(s, charges)
 		answer = evaluate(s.pool, strictScript, call, now+s.server.timeout)
@@ -145,7 +148,7 @@ func dryOption(l *limit) int64 {
 
 // askLine sends a call and returns the answer, a line that begins with "+". It is what nearly every request needs of a pool and its connections, in one
 // function: an idle connection, nothing owed, and a server that does as it is told. In all other cases it returns what board
-// does, or "", and then evaluate may still get an answer.
+// does: an answer, away, or "", and then evaluate may still get an answer.
 func askLine(p *pool, call []byte, now int64) string {
 	var line []byte
 	var err error

@@ -208,3 +208,34 @@ func TestOutage(t *testing.T) {
 		t.Errorf("the log says:\n%s", text)
 	}
 }
+
+// Clients that keep well below the limit notice nothing of an outage, neither when it begins nor when what they took is settled.
+func TestOutageIsNotNoticed(t *testing.T) {
+	captureLog(t)
+	port := freePort(t)
+	r := startRedisAt(t, port)
+	g := newGateway(t, &RedisConfig{Endpoints: []string{r.address}}, newBucket(decimal{10000, 1}, second, 10000, false))
+	var refused atomic.Int64
+	var group sync.WaitGroup
+	begin := time.Now()
+	for client := 0; client < 16; client++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for time.Since(begin) < 2500*time.Millisecond {
+				if ok, _, _ := g.ask("k"); !ok {
+					refused.Add(1)
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+		}()
+	}
+	time.Sleep(300 * time.Millisecond)
+	stopRedis(r)
+	time.Sleep(1500 * time.Millisecond)
+	startRedisAt(t, port)
+	group.Wait()
+	if n := refused.Load(); n > 0 {
+		t.Errorf("%d were refused", n)
+	}
+}

@@ -100,7 +100,7 @@ func newPeer(b *strictByPeer, req *http.Request, now int64) *peer {
 
 // strictRest serves a request whose call was answered with anything but that it passes.
 func strictRest(b *strictByPeer, rw http.ResponseWriter, req *http.Request, answer string) {
-	if answer == "" {
+	if answer == "" || answer == away {
 		serve(b.general, rw, req)
 		return
 	}

@@ -16,12 +16,22 @@ type rider struct {
 	ready  chan *respConn // gets a connection to lead, or nil when answer is all there will be
 }
 
+// away is the answer when there is no store to ask.
+const away = "-"
+
 // maxRiders bounds how many a leader takes along.
 const maxRiders = 128
 
 // board is the part of askLine that is for when no connection is idle. p is locked, and unlocked afterwards.
 func board(p *pool, call []byte) string {
-	if p.owing || p.down || p.open == 0 {
+	if p.down {
+		if !p.searching {
+			searchLater(p)
+		}
+		p.mu.Unlock()
+		return away
+	}
+	if p.owing || p.open == 0 {
 		p.mu.Unlock()
 		return ""
 	}

@@ -16,18 +16,15 @@ import (
 // units, below 2^53 both, where a - a % b is exact. Everything else is left to Go: a script answers with the state in
 // which it found a counter, and Go says what that means.
 //
-// The range in which all this is exact is checked by sharable: a smooth bucket that fills within 73 years, since up to twice its capacity can be
-// spent; in other kinds up to 2^51 units, and a period of whole microseconds.
+// All this is exact for every smooth bucket, since none takes more than 73 years to fill and at most twice that can be spent; for other kinds up to
+// 2^51 units and with periods of whole microseconds, which sharable checks.
 //
 // A counter is one string, "at spent kind token", at in nanoseconds since 1970. It expires at the millisecond from which on it says as much as
 // none. The policy's numbers are not in it, except what it takes to restate it under others. Keys are declared and
 // share their middleware's hash slot; no command is used that a cluster or a managed service refuses. SET with PXAT needs
 // Redis 6.2, of 2021.
 
-const (
-	maxSharedFull  = 1 << 61 // nanoseconds
-	maxSharedUnits = 1 << 51
-)
+const maxSharedUnits = 1 << 51
 
 // scriptNow is the first line of each script. Tests put another in its place.
 const scriptNow = `local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
@@ -176,9 +173,9 @@ end
 return {ok = table.concat(answer, ' ')}
 `
 
-// settleText charges what gateways have already let pass, room or not, and answers with each counter's state after it. option is how many
-// microseconds ago the first of it was: a smooth bucket has been filling since then, so the charge is made as of then. What it gains in as long, at most in
-// a second, may be owed beyond what settle says, lest a bucket smaller than that forgets most of what was too much.
+// settleText charges what gateways have already let pass, room or not, and answers with each counter's state after it. option is how many microseconds
+// ago the first of it was, if that matters: a smooth bucket has been filling since then, so the charge is made as of then. What it
+// gains in as long may be owed beyond what settle says, lest a bucket smaller than that forgets most of what was too much.
 const settleText = scriptCounters + `
 local answer = {}
 for i = 1, #KEYS do
@@ -189,7 +186,7 @@ for i = 1, #KEYS do
     settle(c, 0)
   end
   spend(c)
-  settle(c, math.min(c.option, 1000000))
+  settle(c, c.option)
   answer[i] = state(c)
 end
 return table.concat(answer, ' ')
@@ -226,8 +223,6 @@ func byText(s *script, call string) string {
 // sharable says what keeps a policy from being counted exactly by the scripts, "" if nothing does.
 func sharable(p *policy) string {
 	switch {
-	case p.kind == smoothBucket && p.full > maxSharedFull:
-		return "takes more than 73 years to fill"
 	case p.kind == smoothBucket:
 		return ""
 	case p.capacity > maxSharedUnits:

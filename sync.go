@@ -229,7 +229,9 @@ func returnDebts(s *sharing, debts []*debt) {
 			b.owed[key] = d
 		case later.policy == d.policy:
 			later.units += d.units
-			later.since = d.since
+			if d.since < later.since {
+				later.since = d.since
+			}
 		}
 	}
 	exchangeLater(s)
@@ -241,8 +243,9 @@ func exchangeSome(s *sharing, debts []*debt, timeout int64) bool {
 	asked := int64(time.Since(start))
 	keys, numbers := settleScript.heads[len(debts)], ""
 	for _, d := range debts {
+		units, age := unsettled(s, d, asked)
 		keys += arguments(s.prefixes[d.limit] + d.key)
-		numbers += policyNumbers(d.policy, unsettled(d, asked), (asked-d.since)/microsecond)
+		numbers += policyNumbers(d.policy, units, age)
 	}
 	answer := evaluate(s.pool, settleScript, keys+numbers, asked+timeout)
 	words := strings.Fields(strings.TrimPrefix(answer, "+"))
@@ -255,24 +258,32 @@ func exchangeSome(s *sharing, debts []*debt, timeout int64) bool {
 	return true
 }
 
-// unsettled is what of a debt counts at this time. What was taken in a window that is over, or has been refilled since, does not. A smooth
-// bucket refills all the time, and there the script sees to that.
-func unsettled(d *debt, now int64) int64 {
-	if d.policy.kind == smoothBucket {
-		return d.units
+// unsettled is how many units of a debt the store is to be told, and as of how many microseconds ago.
+//
+// What was taken in a window that is over, or has been refilled since, counts no more: the counter in process says how much still does. But a smooth bucket
+// refills all the time, and while several gateways take from it at once, none has all that was taken in its counter and
+// each would think that the refill was for itself. So in mode async the store is told all, and when it was taken. It
+// cannot be told so late, or in mode strict, where it has been asked about later times already.
+func unsettled(s *sharing, d *debt, now int64) (units, age int64) {
+	age = (now - d.since) / microsecond
+	if d.policy.kind == smoothBucket && s.async && age <= maxAge {
+		return d.units, age
 	}
 	t := d.limit.table
-	units := d.units
+	units = d.units
 	t.mu.Lock()
 	if c := t.live[d.key]; c != nil && c.policy == d.policy {
 		settle(c, now, t.epoch)
-		if c.spent < units {
-			units = c.spent
+		if left := spent(c, now); left < units {
+			units = left
 		}
 	}
 	t.mu.Unlock()
-	return units
+	return units, 0
 }
+
+// maxAge bounds the microseconds that settleText is told.
+const maxAge = 1_000_000
 
 // learn gives the counter that d was about the state a, b that the store answered, with what was taken from it since. asked is when the store was asked:
 // it looked a little later, and to take that for the moment errs by less than a round trip, in the client's favor. What a counter knows
