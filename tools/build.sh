@@ -2,17 +2,18 @@
 # need some source this file, after they have changed to the module's folder, which is two below the root. All that it
 # says goes to stderr.
 
-# build_once NAME VERSION DURATION LDFLAGS PACKAGE... sets the variable built to the absolute path of the binary that is made of the package,
-# or, if there are several packages, of the folder with their binaries. DURATION tells people how long to wait, and
-# the variable advice, if it is set, what else they can do if there is no Go.
+# build_once NAME VERSION DURATION LDFLAGS GCFLAGS PACKAGE... sets the variable built to the absolute path of the binary
+# that is made of the package or, if there are several packages, of the folder with their binaries. DURATION tells people
+# how long to wait, and the variable advice, if it is set, what else they can do if there is no Go.
 build_once() {
 	title="$1 $2"
 	duration=$3
 	ldflags=$4
+	gcflags=$5
 	name=$(echo "$1" | tr 'A-Z ' 'a-z-')
 	cache=$(cd ../.. && pwd)/.cache
 	built=$cache/$name-$2-$(fingerprint)
-	shift 4
+	shift 5
 	[ -x "$built" ] || build "$@"
 }
 
@@ -21,7 +22,7 @@ build_once() {
 fingerprint() {
 	{
 		uname -sm
-		echo "$ldflags"
+		echo "$ldflags${gcflags:+ $gcflags}"
 		find . -type f ! -name '*.sh' ! -name '*.md' | LC_ALL=C sort | xargs cat
 	} | cksum | cut -d ' ' -f 1
 }
@@ -42,7 +43,7 @@ build() {
 	say "Building $title from source, once: about $duration on two cores."
 	export CGO_ENABLED=0 GOWORK=off
 	[ $# -eq 1 ] || mkdir "$work/built" # then Go puts the binaries in there
-	set -- -mod=readonly -trimpath "$@"
+	set -- -mod=readonly -trimpath -gcflags "$gcflags" "$@"
 	run fetching go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$@"
 	total=$(grep -c . "$work/stdout") || : # of packages that are not in Go's build cache
 	run compiling go build -v -ldflags "$ldflags" -o "$work/built" "$@"

@@ -44,14 +44,12 @@ values() {
 		global:
 		  checkNewVersion: false
 
-		additionalArguments:
-		  - --experimental.abortOnPluginFailure=true # rather than to run on with no limits at all
-
 		deployment:
 		  podAnnotations:
 		    sluice-ratelimit/source: "$(plugin | xargs cat | sha256sum | cut -c 1-16)" # so that a new version starts new pods
 
 		experimental:
+		  abortOnPluginFailure: true # rather than to run on with no limits at all
 		  localPlugins:
 		    sluice:
 		      type: inlinePlugin

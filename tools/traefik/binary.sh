@@ -19,7 +19,7 @@ main() {
 		advice="Or set TRAEFIK to a Traefik v3 binary."
 		version=$(awk '$1 == "github.com/traefik/traefik/v3" { print $2 }' go.mod)
 		build_once Traefik "$version" "five minutes" \
-			"-s -w -X github.com/traefik/traefik/v3/pkg/version.Version=${version#v}" \
+			"-s -w -X github.com/traefik/traefik/v3/pkg/version.Version=${version#v}" "" \
 			github.com/traefik/traefik/v3/cmd/traefik
 		echo "$built"
 	fi
