@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -191,7 +192,7 @@ func failedLine(p *pool, c *respConn, line string, err error) {
 		release(p, c)
 	case err == nil && line[0] == errorReply:
 		refused(p, c, strings.TrimSpace(line[1:]))
-	case isTimeout(err):
+	case os.IsTimeout(err):
 		fail(p, c, "no answer in time")
 	default:
 		discard(p, c, false) // the server closed it, perhaps long ago, or it is none
@@ -227,7 +228,7 @@ func evaluate(p *pool, s *script, call string, deadline int64) string {
 			return answer
 		case err == nil:
 			refused(p, c, c.replies[0].text)
-		case isTimeout(err):
+		case os.IsTimeout(err):
 			fail(p, c, "no answer in time")
 		default:
 			discard(p, c, false)

@@ -25,7 +25,7 @@ func freePort(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port
 }
@@ -83,7 +83,7 @@ func tell(t testing.TB, r *redisServer, words ...string) []element {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.net.Close()
+	defer func() { _ = c.net.Close() }()
 	return do(t, c, words...)
 }
 
@@ -117,7 +117,7 @@ func TestScriptAgreesWithGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.net.Close()
+	defer func() { _ = c.net.Close() }()
 	strict := do(t, c, "SCRIPT", "LOAD", timeGiven+strictText)[0].text
 
 	runs, requests := 400, 80
@@ -282,7 +282,7 @@ func TestScriptRestates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.net.Close()
+	defer func() { _ = c.net.Close() }()
 	strict := do(t, c, "SCRIPT", "LOAD", timeGiven+strictText)[0].text
 	bucket := func(average, period, burst int64, interval bool) *policy {
 		return newBucket(decimal{average, 1}, period, burst, interval)
@@ -334,7 +334,7 @@ func TestScriptMeetsOtherData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.net.Close()
+	defer func() { _ = c.net.Close() }()
 	p := newBucket(decimal{1, 1}, second, 5, false)
 	for _, command := range [][]string{{"SET", "k", "nonsense"}, {"SET", "k", ""}, {"SET", "k", strings.Repeat("9", 4000)}, {"RPUSH", "k", "x"}, {"SET", "k", "12345678901234567890 0 7 0"}} {
 		do(t, c, "DEL", "k")

@@ -220,7 +220,7 @@ func redisTLS(c *RedisTLSConfig) (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("sluice: redis.tls.cert and redis.tls.key do not make a pair (%v); write PEM, or the names of files that have it", err)
+		return nil, fmt.Errorf("sluice: redis.tls.cert and redis.tls.key do not make a pair (%w); write PEM, or the names of files that have it", err)
 	}
 	secure.Certificates = []tls.Certificate{pair}
 	return secure, nil

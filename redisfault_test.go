@@ -189,7 +189,7 @@ func TestPause(t *testing.T) {
 			defer group.Done()
 			for time.Since(begin) < 800*time.Millisecond {
 				before := time.Now()
-				if ok, _, _ := g.ask("k"); !ok {
+				if ok, _ := g.ask("k"); !ok {
 					t.Error("refused")
 				}
 				if time.Since(before) > 50*time.Millisecond {
@@ -219,7 +219,7 @@ func newLink(t testing.TB, to string) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	l := &link{listener: listener}
 	go func() {
 		for {
@@ -229,7 +229,7 @@ func newLink(t testing.TB, to string) *link {
 			}
 			server, err := net.Dial("tcp", to)
 			if err != nil {
-				client.Close()
+				_ = client.Close()
 				continue
 			}
 			go l.forward(server, client)
@@ -241,8 +241,8 @@ func newLink(t testing.TB, to string) *link {
 
 // forward delays every third piece by a moment, swallows every seventh, and breaks the connection at the tenth, while the link is lossy.
 func (l *link) forward(to, from net.Conn) {
-	defer to.Close()
-	defer from.Close()
+	defer func() { _ = to.Close() }()
+	defer func() { _ = from.Close() }()
 	piece := make([]byte, 4096)
 	for n := 1; ; n++ {
 		length, err := from.Read(piece)
@@ -314,10 +314,10 @@ func TestHostileServer(t *testing.T) {
 					return
 				}
 				go func() {
-					go io.Copy(io.Discard, client)
-					io.WriteString(client, answer)
+					go func() { _, _ = io.Copy(io.Discard, client) }()
+					_, _ = io.WriteString(client, answer)
 					time.Sleep(100 * time.Millisecond)
-					client.Close()
+					_ = client.Close()
 				}()
 			}
 		}()
@@ -327,6 +327,6 @@ func TestHostileServer(t *testing.T) {
 				g.passes(1, "k")
 			}
 		}
-		listener.Close()
+		_ = listener.Close()
 	}
 }

@@ -38,19 +38,19 @@ func newGateway(t testing.TB, config *RedisConfig, policies ...*policy) *gateway
 	return g
 }
 
-// ask sends a request of a client, and says whether it passed, and what else chargeShared did.
-func (g *gateway) ask(key string) (passed bool, outcome int, charges []*charge) {
+// ask sends a request of a client, and says whether it passed, and where the client stands.
+func (g *gateway) ask(key string) (passed bool, charges []*charge) {
 	for _, l := range g.limits {
 		charges = append(charges, &charge{limit: l, key: key, cost: 1})
 	}
-	refusal, outcome := chargeShared(g.sharing, charges, int64(time.Since(start)))
-	return refusal == nil, outcome, charges
+	refusal, _ := chargeShared(g.sharing, charges, int64(time.Since(start)))
+	return refusal == nil, charges
 }
 
 // passes is how many of so many requests passed, one after another.
 func (g *gateway) passes(count int, key string) (passed int) {
 	for i := 0; i < count; i++ {
-		if ok, _, _ := g.ask(key); ok {
+		if ok, _ := g.ask(key); ok {
 			passed++
 		}
 	}
@@ -139,14 +139,14 @@ func TestStrictTellsWhatOthersLeft(t *testing.T) {
 	p := newBucket(decimal{1, 1}, 3600*second, 10, false)
 	a, b := newGateway(t, config, p), newGateway(t, config, p)
 	for i := int64(0); i < 10; i += 2 {
-		if _, _, charges := a.ask("k"); charges[0].left != 9-i {
+		if _, charges := a.ask("k"); charges[0].left != 9-i {
 			t.Errorf("%d left, want %d", charges[0].left, 9-i)
 		}
-		if _, _, charges := b.ask("k"); charges[0].left != 8-i || charges[0].next > 3600*second || charges[0].next < 3599*second {
+		if _, charges := b.ask("k"); charges[0].left != 8-i || charges[0].next > 3600*second || charges[0].next < 3599*second {
 			t.Errorf("%d left, want %d; next in %d", charges[0].left, 8-i, charges[0].next)
 		}
 	}
-	ok, _, charges := a.ask("k")
+	ok, charges := a.ask("k")
 	if wait := charges[0].wait; ok || wait > 3600*second || wait < 3599*second {
 		t.Errorf("passed %v, waits %d", ok, wait)
 	}
@@ -158,11 +158,11 @@ func TestScriptFlush(t *testing.T) {
 	g := newGateway(t, &RedisConfig{Endpoints: []string{r.address}, Timeout: "10s"}, newWindow(3, 3600*second, false))
 	for i := 0; i < 3; i++ {
 		tell(t, r, "SCRIPT", "FLUSH")
-		if ok, _, _ := g.ask("k"); !ok {
+		if ok, _ := g.ask("k"); !ok {
 			t.Error("refused")
 		}
 	}
-	if ok, _, _ := g.ask("k"); ok {
+	if ok, _ := g.ask("k"); ok {
 		t.Error("passed")
 	}
 }
@@ -194,7 +194,7 @@ func TestOutage(t *testing.T) {
 		t.Errorf("a request took %v", slowest)
 	}
 	g.passes(3, "other")
-	r = startRedisAt(t, port)
+	startRedisAt(t, port)
 	until(t, "the server is found again", func() bool { return !g.isDown() })
 	until(t, "debts are told", func() bool { return g.owes() == 0 })
 	if n := g.passes(10, "k"); n != 4 {
@@ -223,7 +223,7 @@ func TestOutageIsNotNoticed(t *testing.T) {
 		go func() {
 			defer group.Done()
 			for time.Since(begin) < 2500*time.Millisecond {
-				if ok, _, _ := g.ask("k"); !ok {
+				if ok, _ := g.ask("k"); !ok {
 					refused.Add(1)
 				}
 				time.Sleep(2 * time.Millisecond)

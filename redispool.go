@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"log"
 	"math/rand"
-	"net"
 	"sync"
 	"time"
 )
@@ -314,12 +313,6 @@ func enter(s *server, address string) (*respConn, string) {
 		address = movedTo(err.Error(), address)
 	}
 	return nil, reason
-}
-
-// isTimeout says that an exchange ended at its deadline.
-func isTimeout(err error) bool {
-	timeout, ok := err.(net.Error)
-	return ok && timeout.Timeout()
 }
 
 // closeUnused closes the connections of a pool that no request has asked for a while, and looks again later while there are any.

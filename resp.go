@@ -126,7 +126,7 @@ func readReply(c *respConn) error {
 // readElement reads one element without those inside it.
 func readElement(c *respConn) (element, error) {
 	line, err := c.reader.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
+	if errors.Is(err, bufio.ErrBufferFull) {
 		return element{}, errTooLong
 	}
 	if err != nil {

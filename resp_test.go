@@ -2,8 +2,10 @@ package sluice
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,10 +19,10 @@ func in(d time.Duration) int64 { return int64(time.Since(start) + d) }
 func pieces(t *testing.T, closes bool, reply ...string) *respConn {
 	t.Helper()
 	client, server := net.Pipe()
-	t.Cleanup(func() { client.Close(); server.Close() })
+	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
 	go func() {
-		server.Read(make([]byte, 1024)) // the command
-		go io.Copy(io.Discard, server)
+		_, _ = server.Read(make([]byte, 1024)) // the command
+		go func() { _, _ = io.Copy(io.Discard, server) }()
 		for _, piece := range reply {
 			if _, err := io.WriteString(server, piece); err != nil {
 				return
@@ -28,7 +30,7 @@ func pieces(t *testing.T, closes bool, reply ...string) *respConn {
 			time.Sleep(time.Millisecond)
 		}
 		if closes {
-			server.Close()
+			_ = server.Close()
 		}
 	}()
 	return newConn(client, "server")
@@ -103,7 +105,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := pieces(t, true, test.reply)
-			if err := ask(c, command("PING"), 1, in(5*time.Second)); err != test.want {
+			if err := ask(c, command("PING"), 1, in(5*time.Second)); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 		})
@@ -116,20 +118,20 @@ func TestDeadline(t *testing.T) {
 		c := pieces(t, false, strings.Split("$200\r\n"+strings.Repeat("x", 200)+"\r\n", "")...)
 		before := time.Now()
 		err := ask(c, command("PING"), 1, in(50*time.Millisecond))
-		if took := time.Since(before); !isTimeout(err) || took > 150*time.Millisecond {
+		if took := time.Since(before); !os.IsTimeout(err) || took > 150*time.Millisecond {
 			t.Errorf("got %v after %v", err, took)
 		}
 	})
 	t.Run("deaf server", func(t *testing.T) {
 		client, server := net.Pipe()
-		defer client.Close()
-		defer server.Close()
-		if err := ask(newConn(client, ""), command("PING"), 1, in(20*time.Millisecond)); !isTimeout(err) {
+		defer func() { _ = client.Close() }()
+		defer func() { _ = server.Close() }()
+		if err := ask(newConn(client, ""), command("PING"), 1, in(20*time.Millisecond)); !os.IsTimeout(err) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("no time left", func(t *testing.T) {
-		if err := ask(pieces(t, false, "+OK\r\n"), command("PING"), 1, in(-time.Second)); !isTimeout(err) {
+		if err := ask(pieces(t, false, "+OK\r\n"), command("PING"), 1, in(-time.Second)); !os.IsTimeout(err) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -62,7 +62,7 @@ func owe(s *sharing, charges []*charge, now int64) {
 	b.mu.Unlock()
 }
 
-// owePeer is owe for bucketByPeer: a token was taken from the bucket of the request's peer.
+// owePeer is owe for asyncByPeer: a token was taken from the bucket of the request's peer.
 func owePeer(s *sharing, m *middleware, req *http.Request, p *policy, now int64) {
 	b := s.ledger
 	b.mu.Lock()

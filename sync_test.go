@@ -20,7 +20,7 @@ func hammer(gateways []*gateway, clients int, pause, long time.Duration) [][]tim
 				defer group.Done()
 				for time.Since(begin) < long {
 					at := time.Since(begin)
-					if ok, _, _ := g.ask("k"); ok {
+					if ok, _ := g.ask("k"); ok {
 						mu.Lock()
 						times[i] = append(times[i], at)
 						mu.Unlock()
