@@ -19,16 +19,22 @@ const (
 	serviceRange   = "10.96.0.0/16" // of which the API server takes the first for itself
 )
 
-const marker = "SLUICE_ISOLATED"
+// workspace is the folder for whatever the cluster and the pods have on disk; "" outside of isolation.
+var workspace = os.Getenv("SLUICE_WORKSPACE")
 
 // isolated says whether this process is the one that isolate has started.
-func isolated() bool { return os.Getenv(marker) != "" }
+func isolated() bool { return workspace != "" }
 
 // isolate runs this test binary again, in namespaces of its own: a network where every address and port is free and that nobody
 // reaches from outside, mounts that are gone when it ends, and processes that end with it. It returns its exit code.
 func isolate() (int, error) {
+	folder, err := os.MkdirTemp("", "sluice-kubernetes-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
 	command := exec.Command("/proc/self/exe", os.Args[1:]...)
-	command.Env = append(os.Environ(), marker+"=1")
+	command.Env = append(os.Environ(), "SLUICE_WORKSPACE="+folder)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
@@ -40,7 +46,7 @@ func isolate() (int, error) {
 		command.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
 	runtime.LockOSThread() // Pdeathsig is about the thread that starts the process
-	err := command.Run()
+	err = command.Run()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -51,11 +57,19 @@ func isolate() (int, error) {
 	return 0, nil
 }
 
-// raiseNetwork gives the new network its addresses, and keeps mounts to this process and its children.
-func raiseNetwork() error {
+// raiseWorkspace has the workspace in memory, where it is seen by this process and its children alone.
+func raiseWorkspace() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
+	if err := unix.Mount("tmpfs", workspace, "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("mount the workspace: %w", err)
+	}
+	return nil
+}
+
+// raiseNetwork gives the new network its addresses.
+func raiseNetwork() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

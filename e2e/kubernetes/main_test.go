@@ -7,6 +7,7 @@
 package kubernetes
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -39,14 +40,9 @@ func run(m *testing.M) (int, error) {
 		}
 		return isolate()
 	}
-	if err := raiseNetwork(); err != nil {
+	if err := errors.Join(raiseWorkspace(), raiseNetwork()); err != nil {
 		return 0, err
 	}
-	var err error
-	if workspace, err = os.MkdirTemp("", "sluice-kubernetes-"); err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(workspace)
 	code := m.Run()
 	if site.traefik != nil && code != 0 {
 		fmt.Fprintf(os.Stderr, "Traefik's log:\n%s\n", site.traefik.log())
@@ -55,9 +51,6 @@ func run(m *testing.M) (int, error) {
 	site.stop()
 	return code, nil
 }
-
-// workspace is the folder for whatever the cluster writes.
-var workspace string
 
 // raised raises the site for the first test that needs it, and fails this one and all others if that does not succeed.
 func raised(t *testing.T) {
