@@ -67,6 +67,8 @@ type matchedCost struct {
 
 // compile turns the options of the middleware of this name into rules.
 func compile(config *Config, name string) (*rules, error) {
+	r := &rules{config: config}
+	config = inOrder(config, name)
 	if err := unknownOption(reflect.ValueOf(*config), ""); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,6 @@ func compile(config *Config, name string) (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rules{config: config}
 	if err := compileSettings(r, config, strategy); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,1 @@
+../../order_test.go
