@@ -9,7 +9,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 )
@@ -23,26 +22,30 @@ const maxBody = 64 << 10
 // none of these, is longer than maxBody, or lacks the field or has something other than a string, number or boolean there.
 //
 // JSON is known by its first character and not by the Content-Type, which the service behind may ignore as well. Two fields of the same name count as
-// none: which of them the service takes cannot be known here.
+// none, be it that a body is JSON and a form at once: which of them the service takes cannot be known here.
 func fieldOf(v *visit, name string) (string, bool) {
 	body := bodyOf(v)
 	if len(body) == 0 {
 		return "", false
 	}
+	inForm, ok := formField(v.req.Header.Get("Content-Type"), body, name)
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
-		return jsonField(trimmed, name)
+		if inJSON, found := jsonField(trimmed, name); found {
+			return inJSON, !ok
+		}
 	}
-	kind, parameters, err := mime.ParseMediaType(v.req.Header.Get("Content-Type"))
+	return inForm, ok
+}
+
+// formField returns a field of a form of either type.
+func formField(contentType string, body []byte, name string) (string, bool) {
+	kind, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return "", false
 	}
 	switch kind {
 	case "application/x-www-form-urlencoded":
-		form, err := url.ParseQuery(string(body))
-		if err != nil {
-			return "", false
-		}
-		return single(form[name])
+		return parameterOf(string(body), name)
 	case "multipart/form-data":
 		return partField(multipart.NewReader(bytes.NewReader(body), parameters["boundary"]), name)
 	}
@@ -121,22 +124,28 @@ func claimOf(req *http.Request, name string) (string, bool) {
 	return jsonField(payload, name)
 }
 
-// jsonField returns a string, number or boolean in a JSON object by its dotted path. A name that has dots itself, such as a claim that is
-// a URL, is found by the whole of it.
+// jsonField returns a string, number or boolean in a JSON object by its dotted path.
 func jsonField(text []byte, path string) (string, bool) {
-	value, count := member(text, path)
-	if count > 0 {
-		return scalar(value, count)
+	return scalar(membersAt(text, path))
+}
+
+// membersAt returns the member that a dotted path leads to, and how many there are: names may have dots themselves, as a claim has that is a URL.
+func membersAt(object []byte, path string) (json.RawMessage, int) {
+	value, count := member(object, path)
+	for i := 0; i < len(path); i++ {
+		if path[i] != '.' {
+			continue
+		}
+		inner, found := member(object, path[:i])
+		if found == 1 {
+			inner, found = membersAt(inner, path[i+1:])
+		}
+		if found > 0 {
+			value = inner
+			count += found
+		}
 	}
-	first, rest, found := strings.Cut(path, ".")
-	if !found {
-		return "", false
-	}
-	value, count = member(text, first)
-	if count != 1 {
-		return "", false
-	}
-	return jsonField(value, rest)
+	return value, count
 }
 
 // maxMembers bounds how many members of an object are looked at.
@@ -165,6 +174,9 @@ func member(object []byte, name string) (value json.RawMessage, count int) {
 	}
 	if _, err := decoder.Token(); err != nil {
 		return nil, 0 // it breaks off
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, 0 // there is more after it
 	}
 	return value, count
 }

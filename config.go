@@ -108,7 +108,7 @@ func compile(config *Config, name string) (*rules, error) {
 // summarize notes what the request path would otherwise find out again and again.
 func summarize(r *rules) {
 	e := &r.exempt
-	r.exempts = len(e.matchers) > 0 || len(e.addresses) > 0 || e.paths != nil
+	r.exempts = e.methods != nil || len(e.matchers) > 0 || len(e.addresses) > 0 || e.paths != nil
 	r.details = r.styles.ietf || r.styles.draft06 || r.dryRun
 	r.several = len(r.limits) > 1 || r.dryRun
 	moved := false

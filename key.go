@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,9 +121,9 @@ func partOf(v *visit, part *keyPart) (value string, ok bool) {
 	case fromHost:
 		return hostName(v.req.Host), true
 	case fromMethod:
-		return v.req.Method, true
+		return strings.ToUpper(v.req.Method), true // as some services read it
 	case fromPath:
-		value = v.req.URL.Path
+		value = cleanPath(v.req.URL.Path)
 		ok = true
 	case fromPattern:
 		return v.pattern, true
@@ -131,9 +132,9 @@ func partOf(v *visit, part *keyPart) (value string, ok bool) {
 	case fromCookie:
 		value, ok = cookieOf(v.req, part.name)
 	case fromQuery:
-		value, ok = single(v.req.URL.Query()[part.name])
+		value, ok = parameterOf(v.req.URL.RawQuery, part.name)
 	case fromBasic:
-		value, _, ok = v.req.BasicAuth()
+		value, ok = userOf(v.req)
 	case fromJWT:
 		value, ok = claimOf(v.req, part.name)
 	case fromBody:
@@ -156,23 +157,44 @@ func single(values []string) (string, bool) {
 	return values[0], true
 }
 
+// parameterOf returns a parameter that a query or a form has once. Of one that is malformed anywhere nothing counts: what one parser drops,
+// another takes.
+func parameterOf(query, name string) (string, bool) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return "", false
+	}
+	return single(values[name])
+}
+
+// userOf returns the user name of HTTP's basic authentication.
+func userOf(req *http.Request) (string, bool) {
+	if _, ok := single(req.Header["Authorization"]); !ok {
+		return "", false
+	}
+	user, _, ok := req.BasicAuth()
+	return user, ok && user != ""
+}
+
 // cookieOf returns the value of a cookie that is sent once.
 func cookieOf(req *http.Request, name string) (string, bool) {
 	cookie, err := req.Cookie(name)
 	if err != nil || cookie.Value == "" {
 		return "", false
 	}
-	if strings.Count(strings.Join(req.Header["Cookie"], ";"), name+"=") == 1 {
+	all := strings.Join(req.Header["Cookie"], ";")
+	if strings.Count(all, name) == 1 {
 		return cookie.Value, true
 	}
-	// Perhaps it is there twice, perhaps it is part of another's name or value.
-	cookies := req.Cookies()
+	// Perhaps it is there twice, perhaps it is part of another's name or value. The library drops what it cannot read, and other parsers do not.
+	cookies := strings.Split(strings.ReplaceAll(all, ",", ";"), ";")
 	if len(cookies) > maxCookies {
 		return "", false
 	}
 	found := 0
 	for _, other := range cookies {
-		if other.Name == name {
+		other, _, _ = strings.Cut(other, "=")
+		if strings.TrimSpace(other) == name {
 			found++
 		}
 	}
@@ -209,7 +231,7 @@ func shownKey(key string) string {
 	case '#':
 		return "#" + hex.EncodeToString([]byte(key[1:5]))
 	case '@':
-		return "no key, " + key[1:]
+		return strings.TrimSuffix("no key, "+key[1:], ", ")
 	}
 	return key
 }

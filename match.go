@@ -29,7 +29,7 @@ func matches(v *visit, m *matcher) bool {
 	if m == nil {
 		return true
 	}
-	if m.methods != nil && !m.methods[v.req.Method] {
+	if m.methods != nil && !m.methods[strings.ToUpper(v.req.Method)] { // as some services read it
 		return false
 	}
 	if m.hosts != nil && !hostMatches(m.hosts, hostName(v.req.Host)) {
@@ -81,7 +81,8 @@ func headerMatches(wanted []headerMatch, header http.Header) bool {
 // exemption is which requests no limit is for: those that fit any of it.
 type exemption struct {
 	addresses []netip.Prefix
-	matchers  []*matcher // one a kind
+	methods   map[string]bool // in just this spelling
+	matchers  []*matcher      // one a kind
 	paths     *http.ServeMux
 	preflight bool
 }
@@ -89,6 +90,9 @@ type exemption struct {
 // exempted says whether no limit is for a request.
 func exempted(v *visit, e *exemption) bool {
 	if e.preflight && isPreflight(v.req) {
+		return true
+	}
+	if e.methods[v.req.Method] {
 		return true
 	}
 	for _, m := range e.matchers {
@@ -116,10 +120,15 @@ func isPreflight(req *http.Request) bool {
 // isPlainPath is false for a path in another spelling than its simplest. Such a one is never exempt: the service behind may read it as
 // a path that is not.
 func isPlainPath(u *url.URL) bool {
-	clean := path.Clean(u.Path)
-	if strings.HasSuffix(u.Path, "/") && clean != "/" {
+	// Servlet containers take what follows a semicolon for a parameter, and /a/..;/b for /b.
+	return cleanPath(u.Path) == u.Path && u.EscapedPath() == u.Path && !strings.Contains(u.Path, ";")
+}
+
+// cleanPath is a path in its simplest spelling: without the dots and double slashes that lead to the same place.
+func cleanPath(spelt string) string {
+	clean := path.Clean("/" + spelt)
+	if strings.HasSuffix(spelt, "/") && clean != "/" {
 		clean += "/"
 	}
-	// Servlet containers take what follows a semicolon for a parameter, and /a/..;/b for /b.
-	return clean == u.Path && u.EscapedPath() == u.Path && !strings.Contains(u.Path, ";")
+	return clean
 }

@@ -224,6 +224,9 @@ func compileHeaderMatches(headers []HeaderConfig, path string, needValue bool) (
 		if name == "" || strings.Trim(name, headerLetters) != "" {
 			return nil, bad(at+".name", h.Name, "is not the name of a header", "one such as X-Plan")
 		}
+		if name == "Host" {
+			return nil, bad(at+".name", h.Name, "is not found among the headers", "hosts of a match")
+		}
 		if needValue && h.Value == "" {
 			return nil, fmt.Errorf("sluice: %s.value is missing; write the value of %s", at, name)
 		}
@@ -255,7 +258,7 @@ func compileExempt(c *ExemptConfig) (exemption, error) {
 		if err != nil {
 			return e, err
 		}
-		e.matchers = append(e.matchers, methods)
+		e.methods = methods.methods
 	}
 	// A name alone would let everybody exempt himself by sending the header.
 	headers, err := compileHeaderMatches(c.Headers, "exempt.headers", true)

@@ -300,21 +300,22 @@ func fade() {
 	}
 	registry.mu.Unlock()
 	for _, t := range tables {
-		if line := fadeTable(t, int64(time.Since(start))); line != "" {
-			write(t.refusals.logging, line)
+		if line, how := fadeTable(t, int64(time.Since(start))); line != "" {
+			write(how, line)
 		}
 	}
 	time.AfterFunc(fadeEvery, fade)
 }
 
 // fadeTable looks after one table, and returns a line to log about refusals that no later one has brought up.
-func fadeTable(t *table, now int64) string {
+func fadeTable(t *table, now int64) (string, *logging) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.live == nil {
-		return ""
+		return "", nil
 	}
 	line := ""
+	how := t.refusals.logging
 	if now >= t.refusals.due {
 		line = report(t, now)
 	}
@@ -326,5 +327,5 @@ func fadeTable(t *table, now int64) string {
 		t.resets = nil
 		t.answers = nil
 	}
-	return line
+	return line, how
 }

@@ -79,7 +79,7 @@ func TestLoginProtection(t *testing.T) {
 
 	// A name that the service might read and Sluice does not.
 	for _, body := range []string{
-		"username=root&username=root&password=x", "{=1&username=root&password=x", "password=x", "username=&password=x",
+		"username=root&username=root&password=x", "password=x", "username=&password=x",
 		"username=root&password=x&pad=" + strings.Repeat("x", 70_000), "username=root;&password=%zz",
 	} {
 		got := s.from(t, "127.0.1.60", http.MethodPost, "/login", body, "Content-Type", "application/x-www-form-urlencoded")

@@ -1,0 +1,1 @@
+../../spelling_test.go
