@@ -149,7 +149,7 @@ func membersAt(object []byte, path string) (json.RawMessage, int) {
 }
 
 // maxMembers bounds how many members of an object are looked at.
-const maxMembers = 1000
+const maxMembers = 200
 
 // member returns the value of an object's member, and how many there are of that name. Upper and lower case are the same, as they are to many
 // services: a client that sends "email" and "EMAIL" is not to be counted by one of them and served by the other.

@@ -162,7 +162,11 @@ func unknownOption(v reflect.Value, path string) error {
 func misspelt(path, name string, known []string) error {
 	nearest, least := "", len(name)/2+1
 	for _, candidate := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
+		d := distance(strings.ToLower(name), strings.ToLower(candidate))
+		if strings.HasPrefix(candidate, name) && len(name) > 3 { // status for statusCode
+			d = 1
+		}
+		if d < least {
 			nearest = candidate
 			least = d
 		}

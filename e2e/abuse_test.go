@@ -97,10 +97,10 @@ func TestAbuse(t *testing.T) {
 				header("Authorization", token(`{"sub":"victim"}`), "Authorization", token(`{"sub":"victim"}`)),
 				header("Authorization", token(strings.Repeat(`{"sub":`, 5_000))), header("Authorization", token(`{"sub":"`+strings.Repeat("k", long)+`"}`)),
 				header("Authorization", "Bearer "+strings.Repeat(".", 1_000_000)), header("Authorization", token(`{"sub":1e999999999}`)),
+				header("Authorization", token(`{"sub":"eve","sub":"victim"}`)), header("Authorization", token(`{"sub":"eve","SUB":"victim"}`)),
 			},
 			same: []attempt{
 				header("Authorization", token(`{"sub":"eve","n":1}`)), header("Authorization", "bearer  "+token(`{"n":2,"sub":"eve"}`)[7:]),
-				header("Authorization", token(`{"sub":"victim","sub":"\u0065ve"}`)),
 			},
 		},
 		{
@@ -111,6 +111,7 @@ func TestAbuse(t *testing.T) {
 				document(`{"user":"victim"` + strings.Repeat(" ", long) + `}`), document(`{"user":"` + strings.Repeat("k", long) + `"}`),
 				document(`{"user":` + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000) + `}`), document(strings.Repeat(`{"user":`, 8_000)),
 				document(`{"x":` + strings.Repeat("[", 60_000)), document("\xff\xfe\x00\x01"), document(`{"user":1e999999999}`),
+				document(`{"user":"eve","user":"victim"}`), document(`{"user":"eve","\u0075SER":"victim"}`),
 				{body: bomb(t), header: []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}},
 				form("user=victim&user=victim"), form("user="), form("user=%zz"), form("%75ser=a&user=b"), form(strings.Repeat("user=a&", 9_000)), form(";user=victim"),
 				{body: "user=victim"}, {body: "user=victim", header: []string{"Content-Type", "application/x-www-form-urlencoded; charset="}},
@@ -118,7 +119,7 @@ func TestAbuse(t *testing.T) {
 				{body: strings.Repeat("--b\r\n\r\n\r\n", 6_000), header: []string{"Content-Type", "multipart/form-data; boundary=b"}},
 			},
 			same: []attempt{
-				document(`{"user":"eve"}`), document(` {"user":"victim","user":"\u0065ve"}`), form("user=eve"), form("a=b&%75ser=%65ve"),
+				document(`{"user":"eve"}`), form("user=eve"), form("a=b&%75ser=%65ve"),
 				{body: "--b\r\nContent-Disposition: form-data; name=user\r\n\r\neve\r\n--b--", header: []string{"Content-Type", "multipart/form-data; boundary=b"}},
 			},
 		},
