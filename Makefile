@@ -27,6 +27,16 @@ interpreted: ## the handler tests, run by the interpreter that Traefik runs plug
 e2e: ## end to end: the files in examples/, in the real Traefik
 	cd e2e && $(GO) vet ./... && TRAEFIK="$$(sh ../tools/traefik/binary.sh)" $(GO) test -count=1 -timeout 30m $$($(GO) list ./... | grep -v /interpreted)
 
+.PHONY: kubernetes
+kubernetes: ## the Kubernetes example, applied to a real API server
+	sh tools/traefik/binary.sh >/dev/null
+	sh tools/kubernetes/binaries.sh >/dev/null
+	cd e2e/kubernetes && $(GO) vet ./... && $(GO) test -count=1 -failfast -timeout 10m .
+
+.PHONY: helm-values
+helm-values: ## write kustomization.yaml and examples/helm/values.yaml from the plugin's files
+	sh tools/kubernetes/manifests.sh
+
 .PHONY: load
 load: ## the Next.js article's load test, and ten times as much: three minutes, needs npm
 	cd e2e && TRAEFIK="$$(sh ../tools/traefik/binary.sh)" LOAD=full $(GO) test -count=1 -v -timeout 15m -run '^TestLoad$$' .
@@ -43,6 +53,7 @@ lint: ## gofmt, vet and golangci-lint, pinned in tools/lint
 	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
 	cd tools/demo && $(GO) tool -modfile=../lint/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd e2e && $(GO) tool -modfile=../tools/lint/go.mod golangci-lint run --config ../.golangci.yml ./...
+	cd e2e/kubernetes && $(GO) tool -modfile=../../tools/lint/go.mod golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: clean
 clean: ## remove what was built or fetched
