@@ -27,11 +27,12 @@ type rules struct {
 	reject rejection
 	log    logging
 
-	replace bool // of the service's own header fields, see replacing
-	dryRun  bool // some limit is in dry run
-	exempts bool // exempt has more than preflights
-	details bool // see limit.details
-	several bool // see limit.several
+	shared  *sharing // nil: the counters are in this process alone
+	replace bool     // of the service's own header fields, see replacing
+	dryRun  bool     // some limit is in dry run
+	exempts bool     // exempt has more than preflights
+	details bool     // see limit.details
+	several bool     // see limit.several
 }
 
 // limit is one limit, ready to run.
@@ -43,6 +44,7 @@ type limit struct {
 	match     *matcher // nil: every request
 	parts     []keyPart
 	byIP      bool   // parts is just the client's address
+	salt      string // of keys that are hashed
 	header    string // parts is just this header
 	onMissing int    // see keyOf
 	wants     string // what parts asks of a request, in words
@@ -79,6 +81,11 @@ func compile(config *Config, name string) (*rules, error) {
 	if err := compileSettings(r, config, strategy); err != nil {
 		return nil, err
 	}
+	if config.Redis != nil {
+		if r.shared, err = compileRedis(config.Redis, name); err != nil {
+			return nil, err
+		}
+	}
 	for i := range limits {
 		l, err := compileLimit(r, &limits[i], paths[i], "limit-"+strconv.Itoa(i+1))
 		if err != nil {
@@ -95,6 +102,11 @@ func compile(config *Config, name string) (*rules, error) {
 		}
 		r.limits = append(r.limits, l)
 		r.dryRun = r.dryRun || l.dryRun
+	}
+	if r.shared != nil {
+		if err := shareLimits(r.shared, r.limits, name); err != nil {
+			return nil, err
+		}
 	}
 	// Only now, when nothing can fail any more, does the middleware get its counters.
 	for _, l := range r.limits {
@@ -201,7 +213,10 @@ func compileSource(source *SourceCriterion) ([]string, error) {
 
 // compileLimit turns one limit's options, found at path, into a limit without a table.
 func compileLimit(r *rules, c *LimitConfig, path, defaultName string) (*limit, error) {
-	l := &limit{name: orDefault(strings.TrimSpace(c.Name), defaultName), logging: &r.log}
+	l := &limit{name: orDefault(strings.TrimSpace(c.Name), defaultName), logging: &r.log, salt: hashSalt()}
+	if r.shared != nil {
+		l.salt = r.shared.salt
+	}
 	if strings.Trim(l.name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return nil, bad(path+"name", c.Name, "is not a name", "a-z, 0-9 and -, such as per-ip")
 	}
@@ -296,9 +311,9 @@ func overrideKey(l *limit, subnet int, values []string, path string) (string, er
 		return values[0], nil
 	}
 	if len(values) == 1 {
-		return storedKey(values[0], l.parts[0].secret), nil
+		return storedKey(values[0], l.parts[0].secret, l.salt), nil
 	}
-	return keyOfValues(values, l.parts), nil
+	return keyOfValues(values, l.parts, l.salt), nil
 }
 
 // compileCosts reads what requests take. A cost above the size of a bucket or window could never be paid.

@@ -64,7 +64,7 @@ type visit struct {
 // keyOf returns the key of a request under a limit that does not count by address alone. It is empty when the limit does not count the request, as
 // that lacks a part of the key: see limit.onMissing.
 func keyOf(v *visit, l *limit) string {
-	key, ok := joinedKey(v, l.parts)
+	key, ok := joinedKey(v, l.parts, l.salt)
 	if ok {
 		return key
 	}
@@ -83,15 +83,15 @@ func headerKey(v *visit, l *limit) string {
 	if len(values) != 1 || values[0] == "" {
 		return keyOf(v, l)
 	}
-	sum := sha256.Sum256([]byte(hashSalt() + values[0]))
+	sum := sha256.Sum256([]byte(l.salt + values[0]))
 	return "#" + string(sum[:16])
 }
 
 // joinedKey makes one key of all parts; ok is false when one is missing.
-func joinedKey(v *visit, parts []keyPart) (key string, ok bool) {
+func joinedKey(v *visit, parts []keyPart, salt string) (key string, ok bool) {
 	if len(parts) == 1 {
 		value, ok := partOf(v, &parts[0])
-		return storedKey(value, parts[0].secret), ok
+		return storedKey(value, parts[0].secret, salt), ok
 	}
 	values := make([]string, len(parts))
 	for i := range parts {
@@ -99,18 +99,18 @@ func joinedKey(v *visit, parts []keyPart) (key string, ok bool) {
 			return "", false
 		}
 	}
-	return keyOfValues(values, parts), true
+	return keyOfValues(values, parts, salt), true
 }
 
 // keyOfValues is the stored key of several parts' values. With each value's length before it no two lists of values read the same.
-func keyOfValues(values []string, parts []keyPart) string {
+func keyOfValues(values []string, parts []keyPart, salt string) string {
 	secret := false
 	joined := ""
 	for i, value := range values {
 		joined += strconv.Itoa(len(value)) + ":" + value
 		secret = secret || parts[i].secret
 	}
-	return storedKey(joined, secret)
+	return storedKey(joined, secret, salt)
 }
 
 // partOf returns the value of one part of a key; ok is false when the request does not have it.
@@ -214,12 +214,12 @@ func hostName(host string) string {
 
 // storedKey is the form in which a key is kept: as it is, or hashed when it is long or secret. The first byte tells them apart, so that nobody can
 // send a plain value that reads like the hash of another's. (An address that is a key of its own is kept bare: it begins with a
-// digit, a to f, or a colon.)
-func storedKey(value string, secret bool) string {
+// digit, a to f, or a colon.) salt is put before what is hashed.
+func storedKey(value string, secret bool, salt string) string {
 	if !secret && len(value) <= maxPlainKey {
 		return "=" + value
 	}
-	sum := sha256.Sum256([]byte(hashSalt() + value))
+	sum := sha256.Sum256([]byte(salt + value))
 	return "#" + string(sum[:16])
 }
 
@@ -241,7 +241,8 @@ var salt struct {
 	value string
 }
 
-// hashSalt is a random string of this process, put before whatever is hashed: without it a short hash of a guessable key could be looked up.
+// hashSalt is a random string of this process, put before what is hashed: without it a short hash of a guessable key could be looked up. Gateways
+// that share counters have another in common, see RedisConfig.HashKey.
 func hashSalt() string {
 	salt.once.Do(makeSalt)
 	return salt.value

@@ -219,8 +219,8 @@ func TestSecretsAreNeverStored(t *testing.T) {
 }
 
 func TestShownKey(t *testing.T) {
-	require.Equal(t, `"a\nb"`, shownKey(storedKey("a\nb", false)), "a log line is one line")
-	require.Regexp(t, "^#[0-9a-f]{8}$", shownKey(storedKey("secret", true)))
+	require.Equal(t, `"a\nb"`, shownKey(storedKey("a\nb", false, "salt")), "a log line is one line")
+	require.Regexp(t, "^#[0-9a-f]{8}$", shownKey(storedKey("secret", true, "salt")))
 	require.Equal(t, "192.0.2.1", shownKey("192.0.2.1"))
 	require.Equal(t, "no key, 192.0.2.1", shownKey("@192.0.2.1"))
 }

@@ -44,6 +44,8 @@ type Config struct {
 	MaxKeys string `json:"maxKeys,omitempty"`
 	// Log is how refusals are reported in Traefik's log.
 	Log *LogConfig `json:"log,omitempty"`
+	// Redis is where the counters are that several gateways share. Without it they are in this process.
+	Redis *RedisConfig `json:"redis,omitempty"`
 
 	Unknown map[string]any `json:"-" mapstructure:",remain"`
 }
@@ -60,9 +62,16 @@ func New(_ context.Context, next http.Handler, config *Config, name string) (htt
 		return nil, err
 	}
 	m := &middleware{rules: r, next: next}
+	if r.simple && r.shared != nil && !r.shared.async {
+		return newStrictByPeer(m, r.shared), nil
+	}
 	if r.simple {
 		quick := !r.reject.custom && r.reject.jitter == 0 && !r.log.each
-		return &bucketByPeer{general: m, next: next, table: r.limits[0].table, quick: quick}, nil
+		bucket := &bucketByPeer{general: m, next: next, table: r.limits[0].table, quick: quick}
+		if r.shared != nil {
+			return &asyncByPeer{bucket: bucket, sharing: r.shared}, nil
+		}
+		return bucket, nil
 	}
 	return m, nil
 }
@@ -92,7 +101,17 @@ func serve(m *middleware, rw http.ResponseWriter, req *http.Request) {
 		refuseMissing(rw, req, missing)
 		return
 	}
-	refusal := chargeAll(charges, v.now)
+	var refusal *charge
+	if r.shared == nil {
+		refusal = chargeAll(charges, v.now)
+	} else {
+		var outcome int
+		refusal, outcome = chargeShared(r.shared, charges, v.now)
+		if outcome != counted {
+			serveUncounted(m, rw, req, outcome)
+			return
+		}
+	}
 	writeHeaders(rw.Header(), r, charges, refusal)
 	if refusal != nil {
 		refuse(rw, req, &r.reject, charges, refusal)
@@ -104,6 +123,15 @@ func serve(m *middleware, rw http.ResponseWriter, req *http.Request) {
 	}
 	if r.replace && !isStream(req) {
 		rw = newReplacing(rw)
+	}
+	m.next.ServeHTTP(rw, req)
+}
+
+// serveUncounted serves a request that the shared counters could not be asked about, as redis.onFailure says.
+func serveUncounted(m *middleware, rw http.ResponseWriter, req *http.Request, outcome int) {
+	if outcome == declined {
+		refuseUnknown(rw, req)
+		return
 	}
 	m.next.ServeHTTP(rw, req)
 }

@@ -104,17 +104,31 @@ func plainBody(kind, title, text string) string {
 // status says that the request is at fault.
 func refuseMissing(rw http.ResponseWriter, req *http.Request, missing *limit) {
 	text := "This request lacks " + missing.wants + "."
+	refuseOther(rw, req, http.StatusBadRequest, "3", text) // INVALID_ARGUMENT
+}
+
+// refuseUnknown answers a request of which nobody knows whether there is room for it, since the shared counters are away, where that is a reason
+// to refuse it.
+func refuseUnknown(rw http.ResponseWriter, req *http.Request) {
+	rw.Header()["Retry-After"] = wholeNumber(1)
+	text := "The rate limit cannot be checked at the moment. Try again in 1 s."
+	refuseOther(rw, req, http.StatusServiceUnavailable, "14", text) // UNAVAILABLE
+}
+
+// refuseOther answers a request that is refused for another reason than a limit's.
+func refuseOther(rw http.ResponseWriter, req *http.Request, status int, grpcStatus, text string) {
 	if isGRPC(req) {
-		sendGRPC(rw, "3", text) // INVALID_ARGUMENT
+		sendGRPC(rw, grpcStatus, text)
 		return
 	}
+	title := http.StatusText(status)
 	kind := preferred(req.Header["Accept"])
 	if kind != problemType {
-		respond(rw, req, http.StatusBadRequest, kind, plainBody(kind, "Bad Request", text))
+		respond(rw, req, status, kind, plainBody(kind, title, text))
 		return
 	}
-	body, _ := json.Marshal(map[string]any{"title": "Bad Request", "status": http.StatusBadRequest, "detail": text})
-	respond(rw, req, http.StatusBadRequest, kind, string(body)+"\n")
+	body, _ := json.Marshal(map[string]any{"title": title, "status": status, "detail": text})
+	respond(rw, req, status, kind, string(body)+"\n")
 }
 
 // retryAfter is a wait in nanoseconds as whole seconds, rounded up, at least 1 (RFC 9110, section 10.2.3, knows no fractions, and some clients

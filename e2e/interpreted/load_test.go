@@ -46,8 +46,8 @@ func TestAllocations(t *testing.T) {
 		most    float64
 	}{
 		{"one bucket by address", options{"average": 1_000_000_000, "burst": 1000}, 76},
-		{"one window by address", options{"limits": []any{options{"requests": 1_000_000, "window": "1h"}}}, 445},
-		{"refused", options{"average": 1, "period": "24h"}, 168},
+		{"one window by address", options{"limits": []any{options{"requests": 1_000_000, "window": "1h"}}}, 422},
+		{"refused", options{"average": 1, "period": "24h"}, 171},
 	} {
 		h, err := build(quiet(row.options), nothing, fresh(t))
 		require.NoError(t, err)

@@ -1,0 +1,1 @@
+../../redisplugin_test.go
