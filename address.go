@@ -10,7 +10,8 @@ import (
 // maxForwarded bounds how many entries of X-Forwarded-For are read: a client may send a hundred thousand.
 const maxForwarded = 64
 
-// clientKey is the client's address as a key: an IPv4 address as it is, an IPv6 address without the bits that its owner chooses.
+// clientKey is the client's address as a key: an IPv4 address as it is, an IPv6 address without the bits that its
+// owner chooses.
 func clientKey(v *visit) string {
 	if v.ip == "" {
 		peer := v.req.RemoteAddr
@@ -46,9 +47,10 @@ func addressKey(addr netip.Addr, subnet int) string {
 	return prefix.Addr().String()
 }
 
-// clientAddress finds the client's address by the strategy of Traefik's ipStrategy: the peer's address; or with a depth, the entry of X-Forwarded-For
-// that is so many from the right; or else, with excluded addresses, the rightmost entry that is not one of them.
-// Whatever is wrong with the header, the answer is the peer's address and never an empty one that all clients share.
+// clientAddress finds the client's address by the strategy of Traefik's ipStrategy: the peer's address; or with a
+// depth, the entry of X-Forwarded-For that is so many from the right; or else, with excluded addresses, the rightmost
+// entry that is not one of them. Whatever is wrong with the header, the answer is the peer's address and never an
+// empty one that all clients share.
 func clientAddress(v *visit) netip.Addr {
 	if v.addr.IsValid() {
 		return v.addr
@@ -71,8 +73,9 @@ type clientStrategy struct {
 	subnet    int // bits of an IPv6 address that make a key
 }
 
-// forwardedAddress picks the client from X-Forwarded-For, read from the right, where the trusted proxies write. A proxy that adds a line of its own
-// instead of extending the last one means the same. The result is invalid when there is no such entry.
+// forwardedAddress picks the client from X-Forwarded-For, read from the right, where the trusted proxies write. A
+// proxy that adds a line of its own instead of extending the last one means the same. The result is invalid when
+// there is no such entry.
 func forwardedAddress(c *clientStrategy, lines []string) netip.Addr {
 	position := 0
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -105,8 +108,9 @@ func forwardedAddress(c *clientStrategy, lines []string) netip.Addr {
 	return netip.Addr{}
 }
 
-// parseAddress reads an address as it stands in RemoteAddr or X-Forwarded-For: with or without port, IPv6 with or without brackets, with or
-// without zone. IPv4 written as IPv6 is the IPv4 address. The result is invalid for anything else.
+// parseAddress reads an address as it stands in RemoteAddr or X-Forwarded-For: with or without port, IPv6 with or
+// without brackets, with or without zone. IPv4 written as IPv6 is the IPv4 address. The result is invalid for
+// anything else.
 func parseAddress(text string) netip.Addr {
 	host := text
 	if colon := strings.LastIndexByte(text, ':'); colon >= 0 {

@@ -137,7 +137,8 @@ func TestForwardedForIsReadInBounds(t *testing.T) {
 	require.Less(t, time.Since(began), 2*time.Second, "a thousand of them take a few milliseconds; all entries would take a minute")
 }
 
-// FuzzForwardedFor: whatever a client sends, it is counted by an address, and by the peer's if the header does not hold one where the strategy looks.
+// FuzzForwardedFor: whatever a client sends, it is counted by an address, and by the peer's if the header does not
+// hold one where the strategy looks.
 func FuzzForwardedFor(f *testing.F) {
 	for _, seed := range []string{"192.0.2.1", "192.0.2.1, 10.0.0.1", "[2001:db8::1]:80", "::ffff:10.0.0.1", ",,,", "\n", "fe80::1%a,b", "[", "]:", "%"} {
 		f.Add(seed, uint8(1))

@@ -18,11 +18,13 @@ import (
 // maxBody is how much of a body is read to find a key, and how long a token may be.
 const maxBody = 64 << 10
 
-// fieldOf returns a field of the request's body: of a JSON object by its dotted path, or of a form by its name. ok is false when the body is
-// none of these, is longer than maxBody, or lacks the field or has something other than a string, number or boolean there.
+// fieldOf returns a field of the request's body: of a JSON object by its dotted path, or of a form by its name. ok is
+// false when the body is none of these, is longer than maxBody, or lacks the field or has something other than a
+// string, number or boolean there.
 //
-// JSON is known by its first character and not by the Content-Type, which the service behind may ignore as well. Two fields of the same name count as
-// none, be it that a body is JSON and a form at once: which of them the service takes cannot be known here.
+// JSON is known by its first character and not by the Content-Type, which the service behind may ignore as well. Two
+// fields of the same name count as none, be it that a body is JSON and a form at once: which of them the service
+// takes cannot be known here.
 func fieldOf(v *visit, name string) (string, bool) {
 	body := bodyOf(v)
 	if len(body) == 0 {
@@ -55,7 +57,8 @@ func formField(contentType string, body []byte, name string) (string, bool) {
 // maxParts bounds how many parts of a form are looked at.
 const maxParts = 100
 
-// partField returns a field of a multipart form, as single does. (The library's ReadForm would write uploaded files to disk.)
+// partField returns a field of a multipart form, as single does. (The library's ReadForm would write uploaded files
+// to disk.)
 func partField(form *multipart.Reader, name string) (string, bool) {
 	var values []string
 	for i := 0; i < maxParts; i++ {
@@ -78,8 +81,8 @@ func partField(form *multipart.Reader, name string) (string, bool) {
 	return "", false
 }
 
-// bodyOf reads a body once, and puts back what it read, so that the next handler gets the body whole. It returns nothing for a body that is too
-// long: a part of one is no use.
+// bodyOf reads a body once, and puts back what it read, so that the next handler gets the body whole. It returns
+// nothing for a body that is too long: a part of one is no use.
 func bodyOf(v *visit) []byte {
 	if v.read {
 		return v.body
@@ -90,11 +93,12 @@ func bodyOf(v *visit) []byte {
 		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
-	// After an error the rest of the body, read by the next handler, fails in the same way. (The server closes its own body itself. A struct of Reader and
-	// Closer would read as empty: Yaegi does not pass embedded interfaces on.)
+	// After an error the rest of the body, read by the next handler, fails in the same way. (The server closes its
+	// own body itself. A struct of Reader and Closer would read as empty: Yaegi does not pass embedded interfaces
+	// on.)
 	req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), req.Body))
-	// Reading has told the client to go on. Were the service to say so again, Traefik's proxy would pass that on, and drop every header
-	// field that is set so far.
+	// Reading has told the client to go on. Were the service to say so again, Traefik's proxy would pass that on, and
+	// drop every header field that is set so far.
 	delete(req.Header, "Expect")
 	if err == nil && len(body) <= maxBody {
 		v.body = body
@@ -102,8 +106,8 @@ func bodyOf(v *visit) []byte {
 	return v.body
 }
 
-// claimOf returns a claim of the bearer token in the Authorization header (RFC 6750), a JSON Web Token (RFC 7519). The signature is not verified: the
-// middleware that verifies it has to stand before this one.
+// claimOf returns a claim of the bearer token in the Authorization header (RFC 6750), a JSON Web Token (RFC 7519).
+// The signature is not verified: the middleware that verifies it has to stand before this one.
 func claimOf(req *http.Request, name string) (string, bool) {
 	authorization, ok := single(req.Header["Authorization"])
 	if !ok || len(authorization) > maxBody {
@@ -129,7 +133,8 @@ func jsonField(text []byte, path string) (string, bool) {
 	return scalar(membersAt(text, path))
 }
 
-// membersAt returns the member that a dotted path leads to, and how many there are: names may have dots themselves, as a claim has that is a URL.
+// membersAt returns the member that a dotted path leads to, and how many there are: names may have dots themselves,
+// as a claim has that is a URL.
 func membersAt(object []byte, path string) (json.RawMessage, int) {
 	value, count := member(object, path)
 	for i := 0; i < len(path); i++ {
@@ -151,8 +156,9 @@ func membersAt(object []byte, path string) (json.RawMessage, int) {
 // maxMembers bounds how many members of an object are looked at.
 const maxMembers = 200
 
-// member returns the value of an object's member, and how many there are of that name. Upper and lower case are the same, as they are to many
-// services: a client that sends "email" and "EMAIL" is not to be counted by one of them and served by the other.
+// member returns the value of an object's member, and how many there are of that name. Upper and lower case are the
+// same, as they are to many services: a client that sends "email" and "EMAIL" is not to be counted by one of them and
+// served by the other.
 func member(object []byte, name string) (value json.RawMessage, count int) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
@@ -181,7 +187,8 @@ func member(object []byte, name string) (value json.RawMessage, count int) {
 	return value, count
 }
 
-// scalar is a JSON value as a key, if there is one of it. A number reads the same however it is written: 1, 1.0 and 1e0 are one client.
+// scalar is a JSON value as a key, if there is one of it. A number reads the same however it is written: 1, 1.0 and
+// 1e0 are one client.
 func scalar(text json.RawMessage, count int) (string, bool) {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(text))

@@ -231,8 +231,8 @@ func (c *counting) Read(p []byte) (int, error) {
 
 func (c *counting) Close() error { return nil }
 
-// TestBodyBomb: no more than the bound is read of a body that has no end, and nothing of one that says that it is too long, or that no limit
-// asks for. The client counts by address, and gets no further than that.
+// TestBodyBomb: no more than the bound is read of a body that has no end, and nothing of one that says that it is too
+// long, or that no limit asks for. The client counts by address, and gets no further than that.
 func TestBodyBomb(t *testing.T) {
 	endless := func(length int64) (*http.Request, *counting) {
 		body := &counting{Reader: zeros{}}
@@ -265,7 +265,8 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestBodyAfterExpect: a client that waits for "100 Continue" gets it when a limit wants to see the body, and the service gets the body.
+// TestBodyAfterExpect: a client that waits for "100 Continue" gets it when a limit wants to see the body, and the
+// service gets the body.
 func TestBodyAfterExpect(t *testing.T) {
 	next := http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { _, _ = io.Copy(rw, req.Body) })
 	h, err := build(limits(window(1, "key", "body:email")), next, fresh(t))

@@ -1,19 +1,21 @@
 package sluice
 
-// Token bucket (a leaky bucket used as a meter): a bucket holds at most burst tokens and starts full. Tokens come back at a
-// fixed rate. A request takes its cost, or is refused and takes nothing.
+// Token bucket (a leaky bucket used as a meter): a bucket holds at most burst tokens and starts full. Tokens come
+// back at a fixed rate. A request takes its cost, or is refused and takes nothing.
 //
-// Smooth refill is the generic cell rate algorithm (ITU-T I.371, in its virtual scheduling form). It remembers one point in time, when the bucket is
-// full again. A unit is a nanosecond, and a token the nanoseconds in which one comes back (the emission interval). What
-// is spent is then the time until the bucket is full, and time itself gives it back.
+// Smooth refill is the generic cell rate algorithm (ITU-T I.371, in its virtual scheduling form). It remembers one
+// point in time, when the bucket is full again. A unit is a nanosecond, and a token the nanoseconds in which one
+// comes back (the emission interval). What is spent is then the time until the bucket is full, and time itself gives
+// it back.
 //
-// Invariant, smooth refill: in any interval of length t no key is allowed more than burst + t * average / period. With
-// interval refill `average` tokens arrive at once: the bound is burst + average for every refill in the interval.
+// Invariant, smooth refill: in any interval of length t no key is allowed more than burst + t * average / period.
+// With interval refill `average` tokens arrive at once: the bound is burst + average for every refill in the
+// interval.
 
-// newBucket builds the policy of a token bucket that gains average tokens every period (nanoseconds) and holds burst tokens; all are positive and within
-// the bounds of policy.go. interval says that tokens come back all at once at the end of each period, not evenly.
-// It returns nil when tokens would come faster than one a nanosecond, or an empty bucket would fill in more than
-// 73 years: neither can be counted in whole nanoseconds.
+// newBucket builds the policy of a token bucket that gains average tokens every period (nanoseconds) and holds burst
+// tokens; all are positive and within the bounds of policy.go. interval says that tokens come back all at once at the
+// end of each period, not evenly. It returns nil when tokens would come faster than one a nanosecond, or an empty
+// bucket would fill in more than 73 years: neither can be counted in whole nanoseconds.
 func newBucket(average decimal, period, burst int64, interval bool) *policy {
 	p := &policy{size: burst, period: period}
 	if interval {
@@ -49,8 +51,8 @@ func settleSmooth(c *counter, now int64) {
 	}
 }
 
-// settleInterval gives back a refill for each whole period since c.at, and moves c.at by just those periods, so that no part of a
-// period is lost. A full bucket has no period running: the first request that takes from it begins one.
+// settleInterval gives back a refill for each whole period since c.at, and moves c.at by just those periods, so that
+// no part of a period is lost. A full bucket has no period running: the first request that takes from it begins one.
 func settleInterval(c *counter, now int64) {
 	p := c.policy
 	if periods := (now - c.at) / p.period; periods > 0 {
@@ -62,8 +64,8 @@ func settleInterval(c *counter, now int64) {
 	}
 }
 
-// giveBack is the units that come back in so many periods, at most those spent. The comparison comes first since the product might be too
-// large.
+// giveBack is the units that come back in so many periods, at most those spent. The comparison comes first since the
+// product might be too large.
 func giveBack(c *counter, periods int64) int64 {
 	p := c.policy
 	if periods >= p.full/p.period || periods*p.refill > c.spent {

@@ -126,7 +126,8 @@ func TestBucketLimits(t *testing.T) {
 	}
 }
 
-// TestLargestBucketsCount drives the largest buckets that options allow through everything that is calculated, late in a process's life.
+// TestLargestBucketsCount drives the largest buckets that options allow through everything that is calculated, late
+// in a process's life.
 func TestLargestBucketsCount(t *testing.T) {
 	const late = 20 * maxPeriod / 10 // the process runs for 20 years
 	policies := []*policy{
@@ -183,7 +184,8 @@ func step(random *rand.Rand, p *policy) int64 {
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
-// TestSmoothBucketNeverAllowsMore is the promise of a bucket: in any interval of length t at most burst + t * average / period.
+// TestSmoothBucketNeverAllowsMore is the promise of a bucket: in any interval of length t at most burst + t * average
+// / period.
 func TestSmoothBucketNeverAllowsMore(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for run := 0; run < 80; run++ {
@@ -231,8 +233,8 @@ func (b *naiveBucket) fill(now int64) {
 	b.at = now
 }
 
-// TestSmoothBucketIsExact: a bucket decides just as one in exact fractions does whose token takes a whole number of nanoseconds. What it shows of
-// itself is that bucket's, too.
+// TestSmoothBucketIsExact: a bucket decides just as one in exact fractions does whose token takes a whole number of
+// nanoseconds. What it shows of itself is that bucket's, too.
 func TestSmoothBucketIsExact(t *testing.T) {
 	random := rand.New(rand.NewSource(2))
 	for run := 0; run < 100; run++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-ratelimit/sluice"
 )
 
-// build makes a handler of the compiled plugin, from options that are decoded as Traefik decodes them. e2e/interpreted has a build of its own, which
-// interprets the plugin, and runs the same tests with it.
+// build makes a handler of the compiled plugin, from options that are decoded as Traefik decodes them.
+// e2e/interpreted has a build of its own, which interprets the plugin, and runs the same tests with it.
 func build(options map[string]any, next http.Handler, name string) (http.Handler, error) {
 	config := sluice.CreateConfig()
 	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{

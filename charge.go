@@ -21,8 +21,8 @@ type charge struct {
 	line  string   // to log
 }
 
-// chargesOf lists what a request is to be charged, in the order of the limits that are for it. A limit that cannot count the request and whose answer to
-// that is to refuse it is returned as missing.
+// chargesOf lists what a request is to be charged, in the order of the limits that are for it. A limit that cannot
+// count the request and whose answer to that is to refuse it is returned as missing.
 func chargesOf(v *visit) (charges []*charge, missing *limit) {
 	limits := v.rules.limits
 	charges = make([]*charge, 0, len(limits))
@@ -65,12 +65,14 @@ func costOf(v *visit, l *limit) int64 {
 	return l.cost
 }
 
-// chargeAll charges every limit; or none if one has no room, and then it returns the one that has longest to wait. All counters are locked together
-// while they are looked at, so that no two requests can be granted the same token, and none is refused for a token that
-// another only tried to take. The locks are taken in the order of the tables, the same for every request of every
-// handler, old or new. A limit in dry run refuses nothing: it is charged if it has room.
+// chargeAll charges every limit; or none if one has no room, and then it returns the one that has longest to wait.
+// All counters are locked together while they are looked at, so that no two requests can be granted the same token,
+// and none is refused for a token that another only tried to take. The locks are taken in the order of the tables,
+// the same for every request of every handler, old or new. A limit in dry run refuses nothing: it is charged if it
+// has room.
 //
-// Where a key stands is worked out for the limits that the response tells of: one of them, unless limit.details says all.
+// Where a key stands is worked out for the limits that the response tells of: one of them, unless limit.details says
+// all.
 func chargeAll(charges []*charge, now int64) (refusal *charge) {
 	var room int64
 	if len(charges) == 0 {
@@ -197,8 +199,8 @@ func standSmooth(ch *charge, now int64) {
 	}
 }
 
-// shownCharge is the charge that a field with a single value shows: on a refusal that which has longest to wait, else that which has the fewest requests
-// left. It is nil when no limit is enforced.
+// shownCharge is the charge that a field with a single value shows: on a refusal that which has longest to wait, else
+// that which has the fewest requests left. It is nil when no limit is enforced.
 func shownCharge(charges []*charge, refusal *charge) *charge {
 	if refusal != nil {
 		return refusal

@@ -31,7 +31,8 @@ func charges(limits []*limit, cost int64, keys ...string) []*charge {
 	return all
 }
 
-// TestAllLimitsOrNone: a request is allowed if every limit has room, and charged to all of them; or else it is charged to none.
+// TestAllLimitsOrNone: a request is allowed if every limit has room, and charged to all of them; or else it is
+// charged to none.
 func TestAllLimitsOrNone(t *testing.T) {
 	random := rand.New(rand.NewSource(20))
 	for run := 0; run < 200; run++ {
@@ -79,7 +80,8 @@ func TestAllLimitsOrNone(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsKept: after that many seconds the refused request passes; it is no more than rounding above the wait, and at least 1.
+// TestRetryAfterIsKept: after that many seconds the refused request passes; it is no more than rounding above the
+// wait, and at least 1.
 func TestRetryAfterIsKept(t *testing.T) {
 	random := rand.New(rand.NewSource(21))
 	refused := 0
@@ -151,7 +153,8 @@ func TestConcurrentChargesAreExact(t *testing.T) {
 	}
 }
 
-// TestLocksAreTakenInOneOrder: when a reload moves limits about, handlers with the old order and the new one must not wait for each other.
+// TestLocksAreTakenInOneOrder: when a reload moves limits about, handlers with the old order and the new one must not
+// wait for each other.
 func TestLocksAreTakenInOneOrder(t *testing.T) {
 	name := unused(t)
 	a := LimitConfig{Name: "a", Requests: "10", Window: "1h"}

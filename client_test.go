@@ -12,7 +12,8 @@ import (
 
 // What the handler tests of match_test.go and after have in common.
 
-// ask is a request as the server reads it, from alice's address, with headers as alternating names and values. A body is sent with its length.
+// ask is a request as the server reads it, from alice's address, with headers as alternating names and values. A body
+// is sent with its length.
 func ask(method, target, body string, headers ...string) *http.Request {
 	if target[0] == '/' {
 		target = "http://example.com" + target
@@ -42,7 +43,8 @@ func from(peer string, req *http.Request) *http.Request {
 	return req
 }
 
-// window is a limit of so many requests in a window that no test outlives, with more options as alternating names and values.
+// window is a limit of so many requests in a window that no test outlives, with more options as alternating names and
+// values.
 func window(requests int, more ...any) options {
 	o := options{"requests": requests, "window": "24h"}
 	for i := 0; i < len(more); i += 2 {
@@ -99,7 +101,8 @@ func mistake(t *testing.T, o options) string {
 	return err.Error()
 }
 
-// requireKey checks the value that a request has for a key; "" for none. An override of that value, with numbers of its own, shows it.
+// requireKey checks the value that a request has for a key; "" for none. An override of that value, with numbers of
+// its own, shows it.
 func requireKey(t *testing.T, key any, value string, req *http.Request, about ...any) {
 	t.Helper()
 	o := window(1000, "key", key, "onMissingKey", "skip")

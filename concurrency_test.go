@@ -67,7 +67,8 @@ func TestExactlyN(t *testing.T) {
 	}
 }
 
-// TestReloadMovesLimits: old and new handlers, which have the same limits in another order, neither block each other nor allow more together.
+// TestReloadMovesLimits: old and new handlers, which have the same limits in another order, neither block each other
+// nor allow more together.
 func TestReloadMovesLimits(t *testing.T) {
 	limit := func(name, key string, requests int) options {
 		return options{"name": name, "requests": requests, "window": "24h", "key": key}
@@ -91,7 +92,8 @@ func TestReloadMovesLimits(t *testing.T) {
 	require.Equal(t, int64(40), passed[1].Load())
 }
 
-// TestReloadsUnderLoad: while handlers are built, for a limit that grows, none of what was counted is lost, and nothing is counted twice.
+// TestReloadsUnderLoad: while handlers are built, for a limit that grows, none of what was counted is lost, and
+// nothing is counted twice.
 func TestReloadsUnderLoad(t *testing.T) {
 	const reloads = 50
 	middleware := fresh(t)
@@ -120,7 +122,8 @@ func TestReloadsUnderLoad(t *testing.T) {
 	require.Equal(t, int64(100+reloads), passed.Load())
 }
 
-// TestReloadsLeaveNothing: Traefik calls New for every router at every change of anything, and nobody ends what a handler leaves running.
+// TestReloadsLeaveNothing: Traefik calls New for every router at every change of anything, and nobody ends what a
+// handler leaves running.
 func TestReloadsLeaveNothing(t *testing.T) {
 	middleware := fresh(t)
 	reload := func(i int) {

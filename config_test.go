@@ -32,7 +32,8 @@ func merged(o, more options) options {
 	return all
 }
 
-// TestMistakes is every mistake that an operator can make, and what he is told: where it is, and what to write instead.
+// TestMistakes is every mistake that an operator can make, and what he is told: where it is, and what to write
+// instead.
 func TestMistakes(t *testing.T) {
 	const (
 		aWhole    = "; write a whole number, such as "

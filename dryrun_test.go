@@ -60,8 +60,8 @@ func TestDryRunOfOneLimit(t *testing.T) {
 	}
 }
 
-// TestDryRunChargesWhatItWouldHave: a request that an enforced limit refuses is not charged to one in dry run, and one that the dry run would have refused
-// is not charged to it.
+// TestDryRunChargesWhatItWouldHave: a request that an enforced limit refuses is not charged to one in dry run, and
+// one that the dry run would have refused is not charged to it.
 func TestDryRunChargesWhatItWouldHave(t *testing.T) {
 	h := limited(t, limits(
 		window(1, "name", "enforced", "key", "path"),

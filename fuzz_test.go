@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a client sends: nothing panics, and what is ambiguous is not taken. testdata/fuzz has inputs that lead to different places.
+// Whatever a client sends: nothing panics, and what is ambiguous is not taken. testdata/fuzz has inputs that lead to
+// different places.
 
 // asked is a visit with one header field.
 func asked(name, value string) *visit {

@@ -67,7 +67,8 @@ func paths(t reflect.Type, prefix string) []string {
 // namesOption is how every error about an option begins.
 var namesOption = regexp.MustCompile(`^sluice: (([a-zA-Z0-9]+(\[\d\])?\.)*[a-zA-Z0-9]+(\[\d\])?(:| has | is | stand | stands | changes | with )|the limit |there is no limit; write average|average, period and burst )`)
 
-// FuzzOptions: arbitrary text in any two options is taken, or refused with an error that names an option; and what is taken serves.
+// FuzzOptions: arbitrary text in any two options is taken, or refused with an error that names an option; and what is
+// taken serves.
 func FuzzOptions(f *testing.F) {
 	all := paths(reflect.TypeOf(Config{}), "")
 	bases := []string{

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Rate-limit header fields. They are set by assignment to the map, under names in canonical form and with values that all responses share: the
-// proxy behind adds lines of its own to a list, it never writes into a value.
+// Rate-limit header fields. They are set by assignment to the map, under names in canonical form and with values that
+// all responses share: the proxy behind adds lines of its own to a list, it never writes into a value.
 
 // The styles of headers, which may be combined.
 type headerStyles struct {
@@ -16,7 +16,8 @@ type headerStyles struct {
 	draft06    bool // draft-ietf-httpapi-ratelimit-headers-06
 }
 
-// writeHeaders tells the client where it stands with the limits that are enforced, and the operator what those in dry run would have done.
+// writeHeaders tells the client where it stands with the limits that are enforced, and the operator what those in dry
+// run would have done.
 func writeHeaders(header http.Header, r *rules, charges []*charge, refusal *charge) {
 	shown := refusal
 	if shown == nil && !r.several && len(charges) == 1 {
@@ -50,7 +51,8 @@ func writeDetails(header http.Header, r *rules, charges []*charge, shown *charge
 // isShown: a client has no business with limits in dry run, nor with one that is lifted for it.
 func isShown(ch *charge) bool { return !ch.limit.dryRun && ch.policy.kind != unlimited }
 
-// writeDraft06 writes the fields of the 6th draft: RateLimit-Limit, -Remaining, -Reset in seconds from now, and RateLimit-Policy.
+// writeDraft06 writes the fields of the 6th draft: RateLimit-Limit, -Remaining, -Reset in seconds from now, and
+// RateLimit-Policy.
 func writeDraft06(header http.Header, charges []*charge, shown *charge) {
 	header["Ratelimit-Limit"] = shown.policy.limitHeader
 	header["Ratelimit-Remaining"] = wholeNumber(shown.left)
@@ -64,8 +66,8 @@ func writeDraft06(header http.Header, charges []*charge, shown *charge) {
 	header["Ratelimit-Policy"] = []string{strings.Join(policies, ", ")}
 }
 
-// writeIETF writes the fields of the 11th draft, lists of structured-field items (RFC 9651), one a limit. Their parameters might yet be
-// renamed: ietfPolicyItem and ietfStateItem are the only places that know them.
+// writeIETF writes the fields of the 11th draft, lists of structured-field items (RFC 9651), one a limit. Their
+// parameters might yet be renamed: ietfPolicyItem and ietfStateItem are the only places that know them.
 func writeIETF(header http.Header, charges []*charge) {
 	var policies, states []string
 	for _, ch := range charges {
@@ -78,8 +80,8 @@ func writeIETF(header http.Header, charges []*charge) {
 	header["Ratelimit"] = []string{strings.Join(states, ", ")}
 }
 
-// ietfPolicyItem is a policy as RateLimit-Policy shows it: quota and, in seconds rounded up, the window; of a bucket that is the time in which it
-// fills.
+// ietfPolicyItem is a policy as RateLimit-Policy shows it: quota and, in seconds rounded up, the window; of a bucket
+// that is the time in which it fills.
 func ietfPolicyItem(name string, p *policy) string {
 	return `"` + name + `";q=` + strconv.FormatInt(p.size, 10) + `;w=` + strconv.FormatInt(wholeSeconds(p.full), 10)
 }
@@ -89,7 +91,8 @@ func draft06Item(p *policy) string {
 	return strconv.FormatInt(p.size, 10) + ";w=" + strconv.FormatInt(wholeSeconds(p.full), 10)
 }
 
-// ietfStateItem is where a key stands as RateLimit shows it: requests remaining, and the seconds until there are more.
+// ietfStateItem is where a key stands as RateLimit shows it: requests remaining, and the seconds until there are
+// more.
 func ietfStateItem(ch *charge) string {
 	return `"` + ch.limit.name + `";r=` + strconv.FormatInt(ch.left, 10) + `;t=` + strconv.FormatInt(secondsToReset(ch), 10)
 }

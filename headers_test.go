@@ -25,7 +25,8 @@ func fields(response *http.Response) map[string][]string {
 	return all
 }
 
-// requireReset checks a value of X-RateLimit-Reset: Unix seconds, rounded up, that long after a request that was made since began.
+// requireReset checks a value of X-RateLimit-Reset: Unix seconds, rounded up, that long after a request that was made
+// since began.
 func requireReset(t *testing.T, began time.Time, after time.Duration, got []string) {
 	t.Helper()
 	require.Len(t, got, 1)
@@ -170,7 +171,8 @@ func TestStylesTogether(t *testing.T) {
 	}
 }
 
-// TestShownLimit: where there is place for one limit only, it is that with the fewest requests left, and on a refusal that with the longest wait.
+// TestShownLimit: where there is place for one limit only, it is that with the fewest requests left, and on a refusal
+// that with the longest wait.
 func TestShownLimit(t *testing.T) {
 	h := limited(t, limits(
 		window(2, "name", "slow", "window", "48h"),

@@ -14,7 +14,8 @@ import (
 
 // Who is asking: the key under which a request is counted.
 
-// maxPlainKey is the longest key that is kept as it is. Longer ones are kept as a hash, so that a key of any length costs the same.
+// maxPlainKey is the longest key that is kept as it is. Longer ones are kept as a hash, so that a key of any length
+// costs the same.
 const maxPlainKey = 64
 
 // The sources of a key part.
@@ -61,8 +62,8 @@ type visit struct {
 	read    bool       // body was read
 }
 
-// keyOf returns the key of a request under a limit that does not count by address alone. It is empty when the limit does not count the request, as
-// that lacks a part of the key: see limit.onMissing.
+// keyOf returns the key of a request under a limit that does not count by address alone. It is empty when the limit
+// does not count the request, as that lacks a part of the key: see limit.onMissing.
 func keyOf(v *visit, l *limit) string {
 	key, ok := joinedKey(v, l.parts, l.salt)
 	if ok {
@@ -102,7 +103,8 @@ func joinedKey(v *visit, parts []keyPart, salt string) (key string, ok bool) {
 	return keyOfValues(values, parts, salt), true
 }
 
-// keyOfValues is the stored key of several parts' values. With each value's length before it no two lists of values read the same.
+// keyOfValues is the stored key of several parts' values. With each value's length before it no two lists of values
+// read the same.
 func keyOfValues(values []string, parts []keyPart, salt string) string {
 	secret := false
 	joined := ""
@@ -148,8 +150,8 @@ func partOf(v *visit, part *keyPart) (value string, ok bool) {
 	return value, ok
 }
 
-// single is the only value of a list. A request that has the same header or parameter twice has it ambiguously: which one the service behind will take
-// for the true one cannot be known here, so it counts as missing.
+// single is the only value of a list. A request that has the same header or parameter twice has it ambiguously: which
+// one the service behind will take for the true one cannot be known here, so it counts as missing.
 func single(values []string) (string, bool) {
 	if len(values) != 1 || values[0] == "" {
 		return "", false
@@ -157,8 +159,8 @@ func single(values []string) (string, bool) {
 	return values[0], true
 }
 
-// parameterOf returns a parameter that a query or a form has once. Of one that is malformed anywhere nothing counts: what one parser drops,
-// another takes.
+// parameterOf returns a parameter that a query or a form has once. Of one that is malformed anywhere nothing counts:
+// what one parser drops, another takes.
 func parameterOf(query, name string) (string, bool) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -186,7 +188,8 @@ func cookieOf(req *http.Request, name string) (string, bool) {
 	if strings.Count(all, name) == 1 {
 		return cookie.Value, true
 	}
-	// Perhaps it is there twice, perhaps it is part of another's name or value. The library drops what it cannot read, and other parsers do not.
+	// Perhaps it is there twice, perhaps it is part of another's name or value. The library drops what it cannot
+	// read, and other parsers do not.
 	cookies := strings.Split(strings.ReplaceAll(all, ",", ";"), ";")
 	if len(cookies) > maxCookies {
 		return "", false
@@ -212,9 +215,9 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// storedKey is the form in which a key is kept: as it is, or hashed when it is long or secret. The first byte tells them apart, so that nobody can
-// send a plain value that reads like the hash of another's. (An address that is a key of its own is kept bare: it begins with a
-// digit, a to f, or a colon.) salt is put before what is hashed.
+// storedKey is the form in which a key is kept: as it is, or hashed when it is long or secret. The first byte tells
+// them apart, so that nobody can send a plain value that reads like the hash of another's. (An address that is a key
+// of its own is kept bare: it begins with a digit, a to f, or a colon.) salt is put before what is hashed.
 func storedKey(value string, secret bool, salt string) string {
 	if !secret && len(value) <= maxPlainKey {
 		return "=" + value
@@ -241,8 +244,8 @@ var salt struct {
 	value string
 }
 
-// hashSalt is a random string of this process, put before what is hashed: without it a short hash of a guessable key could be looked up. Gateways
-// that share counters have another in common, see RedisConfig.HashKey.
+// hashSalt is a random string of this process, put before what is hashed: without it a short hash of a guessable key
+// could be looked up. Gateways that share counters have another in common, see RedisConfig.HashKey.
 func hashSalt() string {
 	salt.once.Do(makeSalt)
 	return salt.value

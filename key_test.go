@@ -127,7 +127,8 @@ func TestMissingKeys(t *testing.T) {
 	}
 }
 
-// TestAnswersToMissingKeys: what onMissingKey makes of such a request. Its key is none that a request with all parts can have.
+// TestAnswersToMissingKeys: what onMissingKey makes of such a request. Its key is none that a request with all parts
+// can have.
 func TestAnswersToMissingKeys(t *testing.T) {
 	key := func(answer, peer string, headers ...string) string {
 		req := requestTo("/", headers...)
@@ -150,8 +151,8 @@ func TestAnswersToMissingKeys(t *testing.T) {
 	require.Empty(t, key("reject", "192.0.2.1:1"))
 }
 
-// TestTwoClientsNeverShareAKey: two requests have the same key only if all their parts are the same, however the values are cut, what
-// they hold and how long they are.
+// TestTwoClientsNeverShareAKey: two requests have the same key only if all their parts are the same, however the
+// values are cut, what they hold and how long they are.
 func TestTwoClientsNeverShareAKey(t *testing.T) {
 	random := rand.New(rand.NewSource(14))
 	value := func() string {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// What an operator reads in Traefik's log. What a plugin prints appears there at level DEBUG, what it logs with package log at ERROR; there is
-// nothing between. A refusal is no error: by default refusals are reported at DEBUG, at most one line a limit and interval.
+// What an operator reads in Traefik's log. What a plugin prints appears there at level DEBUG, what it logs with
+// package log at ERROR; there is nothing between. A refusal is no error: by default refusals are reported at DEBUG,
+// at most one line a limit and interval.
 
 // Traefik puts its own time before a line.
 func init() { log.SetFlags(0) }
@@ -21,12 +22,14 @@ type logging struct {
 	interval int64 // nanoseconds between two lines of one limit
 }
 
-// maxLoggedKeys bounds for how many keys a limit counts refusals in one interval, shownKeys how many of them are shown.
+// maxLoggedKeys bounds for how many keys a limit counts refusals in one interval, shownKeys how many of them are
+// shown.
 const (
 	maxLoggedKeys = 64
 	shownKeys     = 5
 
-	// exactRefusals is how many refusals in an interval are counted by key one by one; after them one of so many is, and stands for all.
+	// exactRefusals is how many refusals in an interval are counted by key one by one; after them one of so many is,
+	// and stands for all.
 	exactRefusals = 64
 )
 
@@ -41,8 +44,8 @@ type refusals struct {
 	due      int64 // when the next one may be
 }
 
-// countRefusal notes that the charge was refused, or would have been were it not for a dry run, and returns the line to log, if it is time for one. The
-// charge's table is locked; the line is for when it is not.
+// countRefusal notes that the charge was refused, or would have been were it not for a dry run, and returns the line
+// to log, if it is time for one. The charge's table is locked; the line is for when it is not.
 func countRefusal(ch *charge, now int64) string {
 	l := ch.limit
 	r := &l.table.refusals
@@ -54,7 +57,8 @@ func countRefusal(ch *charge, now int64) string {
 	return countByKey(ch, n, now)
 }
 
-// countByKey is the rare half of countRefusal: for the first refusals after a report, and then for every so-manieth, which stands for those between.
+// countByKey is the rare half of countRefusal: for the first refusals after a report, and then for every so-manieth,
+// which stands for those between.
 func countByKey(ch *charge, n, now int64) string {
 	l := ch.limit
 	r := &l.table.refusals

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What stands in Traefik's log about refusals. (It is not tested interpreted: the interpreter has an output of its own. e2e looks into
-// Traefik's log itself.)
+// What stands in Traefik's log about refusals. (It is not tested interpreted: the interpreter has an output of its
+// own. e2e looks into Traefik's log itself.)
 
 // logged is the lines at DEBUG and at ERROR, which a plugin writes by print and by log, while act ran.
 func logged(t *testing.T, act func()) (debug, loud []string) {
@@ -130,7 +130,8 @@ func TestLogOfManyKeys(t *testing.T) {
 	require.Equal(t, 1001, total)
 }
 
-// TestLogHasNoSecrets: what may be a credential or personal stands there as a part of its hash only, the same for the same key.
+// TestLogHasNoSecrets: what may be a credential or personal stands there as a part of its hash only, the same for the
+// same key.
 func TestLogHasNoSecrets(t *testing.T) {
 	const secret = "s3cret"
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(secret+":"+secret))

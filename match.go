@@ -45,9 +45,9 @@ func matches(v *visit, m *matcher) bool {
 	return true
 }
 
-// patternOf returns the pattern that a path fits, "" if none. The standard library's multiplexer looks it up; it serves nothing. It is given the
-// decoded path alone, since a service may well take /a%2Fb for /a/b, and it takes /a//b and /a/../b for what they
-// lead to: a limit is not to be escaped by another spelling.
+// patternOf returns the pattern that a path fits, "" if none. The standard library's multiplexer looks it up; it
+// serves nothing. It is given the decoded path alone, since a service may well take /a%2Fb for /a/b, and it takes
+// /a//b and /a/../b for what they lead to: a limit is not to be escaped by another spelling.
 func patternOf(patterns *http.ServeMux, decoded string) string {
 	_, pattern := patterns.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: decoded}})
 	return pattern
@@ -106,19 +106,21 @@ func exempted(v *visit, e *exemption) bool {
 	return e.paths != nil && isPlainPath(v.req.URL) && isBelow(v.req.URL.Path, patternOf(e.paths, v.req.URL.Path))
 }
 
-// isBelow says whether a path fits the pattern that was found for it as it is: /static also finds /static/, since the multiplexer would redirect there.
+// isBelow says whether a path fits the pattern that was found for it as it is: /static also finds /static/, since the
+// multiplexer would redirect there.
 func isBelow(path, pattern string) bool {
 	return pattern != "" && strings.Count(path, "/") >= strings.Count(pattern, "/")
 }
 
-// isPreflight recognizes the request with which a browser asks whether it may send another (Fetch standard, CORS-preflight request). It carries no
-// credentials and does nothing, and a refused one breaks the page in a way that its author cannot see.
+// isPreflight recognizes the request with which a browser asks whether it may send another (Fetch standard,
+// CORS-preflight request). It carries no credentials and does nothing, and a refused one breaks the page in a way
+// that its author cannot see.
 func isPreflight(req *http.Request) bool {
 	return req.Method == http.MethodOptions && req.Header["Access-Control-Request-Method"] != nil && req.Header["Origin"] != nil
 }
 
-// isPlainPath is false for a path in another spelling than its simplest. Such a one is never exempt: the service behind may read it as
-// a path that is not.
+// isPlainPath is false for a path in another spelling than its simplest. Such a one is never exempt: the service
+// behind may read it as a path that is not.
 func isPlainPath(u *url.URL) bool {
 	// Servlet containers take what follows a semicolon for a parameter, and /a/..;/b for /b.
 	return cleanPath(u.Path) == u.Path && u.EscapedPath() == u.Path && !strings.Contains(u.Path, ";")

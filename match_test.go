@@ -45,7 +45,8 @@ func TestMatchHosts(t *testing.T) {
 	}
 }
 
-// TestMatchPaths takes patterns of http.ServeMux. A path in another spelling fits what it leads to, as the service behind may decode and clean it.
+// TestMatchPaths takes patterns of http.ServeMux. A path in another spelling fits what it leads to, as the service
+// behind may decode and clean it.
 func TestMatchPaths(t *testing.T) {
 	h := matching(t, options{"paths": []any{"/login", "/users/{id}", "/files/{rest...}", "/shop/", "/exact/{$}", "/a%20b/ü"}})
 	for target, want := range map[string]bool{

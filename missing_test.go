@@ -9,8 +9,8 @@ import (
 
 // What becomes of a request that lacks a part of a limit's key.
 
-// TestMissingKeyCountsByAddress is the default: whoever leaves his key out gets no further than one address does, and not into the counter of
-// anybody who has a key.
+// TestMissingKeyCountsByAddress is the default: whoever leaves his key out gets no further than one address does, and
+// not into the counter of anybody who has a key.
 func TestMissingKeyCountsByAddress(t *testing.T) {
 	for _, answer := range []string{"", "ip"} {
 		h := limited(t, limits(window(1, "key", "header:X-Key", "onMissingKey", answer)))

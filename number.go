@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Numbers and durations as operators write them. Every option that holds one is a string in Config and is parsed here, because providers and
-// Traefik's decoder change numbers on their way: 010 would become 8, and 0.5 from a Kubernetes resource 0.
+// Numbers and durations as operators write them. Every option that holds one is a string in Config and is parsed
+// here, because providers and Traefik's decoder change numbers on their way: 010 would become 8, and 0.5 from a
+// Kubernetes resource 0.
 
 // maxDecimals is how many decimals a number may have: as many as survive the way through a YAML or TOML file.
 const maxDecimals = 6
@@ -65,7 +66,8 @@ func parseWhole(text string) (int64, error) {
 	return d.digits, nil
 }
 
-// parseDuration reads a duration, in nanoseconds, from 1us to maxPeriod: in Go's notation, such as 1h30m, or as a number of seconds.
+// parseDuration reads a duration, in nanoseconds, from 1us to maxPeriod: in Go's notation, such as 1h30m, or as a
+// number of seconds.
 func parseDuration(text string) (int64, error) {
 	seconds, err := parseDecimal(text)
 	switch err {
@@ -100,7 +102,8 @@ func parseDuration(text string) (int64, error) {
 	return d, nil
 }
 
-// isNumberWithUnit says whether text is a plain number and a unit, such as 9999999h: if that is no duration, then because it is too long.
+// isNumberWithUnit says whether text is a plain number and a unit, such as 9999999h: if that is no duration, then
+// because it is too long.
 func isNumberWithUnit(text string) bool {
 	number := strings.TrimRight(text, "hmsun")
 	_, err := parseDecimal(number)

@@ -145,7 +145,8 @@ func FuzzDecimal(f *testing.F) {
 	})
 }
 
-// FuzzDuration: whatever is accepted is what time.ParseDuration reads there, with "s" behind a bare number, and within bounds.
+// FuzzDuration: whatever is accepted is what time.ParseDuration reads there, with "s" behind a bare number, and
+// within bounds.
 func FuzzDuration(f *testing.F) {
 	for _, seed := range []string{"90", "010", "0.5", "1h30m", "1us", "-1s", "87600h", "999ns", "9000000000", ""} {
 		f.Add(seed)

@@ -92,8 +92,8 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestEveryOptionIsGuarded: every struct below Config catches unknown options, and every option has the name that errors give it. A struct without
-// would drop a misspelt option silently.
+// TestEveryOptionIsGuarded: every struct below Config catches unknown options, and every option has the name that
+// errors give it. A struct without would drop a misspelt option silently.
 func TestEveryOptionIsGuarded(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var look func(s reflect.Type)

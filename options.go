@@ -2,7 +2,8 @@ package sluice
 
 // The options below Config.
 
-// LimitConfig is one limit: a token bucket (Average, Period, Burst, Refill) or a fixed window (Requests, Window, Align).
+// LimitConfig is one limit: a token bucket (Average, Period, Burst, Refill) or a fixed window (Requests, Window,
+// Align).
 type LimitConfig struct {
 	// Name is shown in headers, logs and errors; a-z, 0-9 and "-". Default limit-1, limit-2 and so on.
 	Name string `json:"name,omitempty"`
@@ -23,10 +24,12 @@ type LimitConfig struct {
 	// Align is first (a window opens at the key's first request, the default) or clock (UTC multiples of Window).
 	Align string `json:"align,omitempty"`
 
-	// Key is what makes one key: ip (the default), host, method, path, pattern, header:NAME, cookie:NAME, query:NAME, basic,
-	// jwt:CLAIM, body:FIELD, global, or several of them. With "lower:" before it, a part is taken in lower case.
+	// Key is what makes one key: ip (the default), host, method, path, pattern, header:NAME, cookie:NAME, query:NAME,
+	// basic, jwt:CLAIM, body:FIELD, global, or several of them. With "lower:" before it, a part is taken in lower
+	// case.
 	Key []string `json:"key,omitempty"`
-	// OnMissingKey is what becomes of a request that lacks a part of Key: ip (it counts by address, the default), skip, share or reject.
+	// OnMissingKey is what becomes of a request that lacks a part of Key: ip (it counts by address, the default),
+	// skip, share or reject.
 	OnMissingKey string `json:"onMissingKey,omitempty"`
 	// Overrides is other numbers for some keys.
 	Overrides []OverrideConfig `json:"overrides,omitempty"`
@@ -98,7 +101,8 @@ type ExemptConfig struct {
 	Unknown map[string]any `json:"-" mapstructure:",remain"`
 }
 
-// RejectConfig is what refusals look like. In Body and the values of Headers {limit}, {remaining}, {reset}, {retryAfter} and {policy} are filled in.
+// RejectConfig is what refusals look like. In Body and the values of Headers {limit}, {remaining}, {reset},
+// {retryAfter} and {policy} are filled in.
 type RejectConfig struct {
 	// StatusCode is 400 to 599. Default 429.
 	StatusCode  string         `json:"statusCode,omitempty"`
@@ -123,7 +127,8 @@ type LogConfig struct {
 	Unknown map[string]any `json:"-" mapstructure:",remain"`
 }
 
-// SourceCriterion is Traefik's option of this name: what the single limit of the short form counts by. At most one field may be set.
+// SourceCriterion is Traefik's option of this name: what the single limit of the short form counts by. At most one
+// field may be set.
 type SourceCriterion struct {
 	IPStrategy        *IPStrategy `json:"ipStrategy,omitempty"`
 	RequestHeaderName string      `json:"requestHeaderName,omitempty"`
@@ -136,9 +141,11 @@ type SourceCriterion struct {
 type IPStrategy struct {
 	// Depth is the position in X-Forwarded-For, counted from the right. 0 (the default) takes the peer's address.
 	Depth string `json:"depth,omitempty"`
-	// ExcludedIPs is addresses and CIDRs of trusted proxies: the client is the rightmost in X-Forwarded-For that is none of them.
+	// ExcludedIPs is addresses and CIDRs of trusted proxies: the client is the rightmost in X-Forwarded-For that is
+	// none of them.
 	ExcludedIPs []string `json:"excludedIPs,omitempty"`
-	// IPv6Subnet is how many bits of an IPv6 address make one client. Default 64, since a subscriber gets a /64 or more.
+	// IPv6Subnet is how many bits of an IPv6 address make one client. Default 64, since a subscriber gets a /64 or
+	// more.
 	IPv6Subnet string `json:"ipv6Subnet,omitempty"`
 
 	Unknown map[string]any `json:"-" mapstructure:",remain"`

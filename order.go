@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The order of long lists. Labels and key-value stores have no lists but numbers in names, limits[10].average or limits/10/average. Traefik sorts
-// such names as text, 10 before 2, and hands on a list without the numbers. They are known, though, as long as they are 0, 1, 2 and so on: the
-// list can be put back.
+// The order of long lists. Labels and key-value stores have no lists but numbers in names, limits[10].average or
+// limits/10/average. Traefik sorts such names as text, 10 before 2, and hands on a list without the numbers. They are
+// known, though, as long as they are 0, 1, 2 and so on: the list can be put back.
 
 // afterNumber is what stands after the number in a name, by provider. A middleware's name ends with its provider's.
 var afterNumber = map[string]string{
@@ -16,8 +16,8 @@ var afterNumber = map[string]string{
 	"redis": "/", "consul": "/", "etcd": "/", "zookeeper": "/",
 }
 
-// inOrder is the options of the middleware of this name with their limits, and the costs of each, in the order in which they were written. Other
-// lists mean the same in any order.
+// inOrder is the options of the middleware of this name with their limits, and the costs of each, in the order in
+// which they were written. Other lists mean the same in any order.
 func inOrder(config *Config, name string) *Config {
 	provider := name[strings.LastIndexByte(name, '@')+1:]
 	provider, _, _ = strings.Cut(provider, "-") // with a namespace: consul-blue

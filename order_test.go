@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sortedAsText is a list of n items, as Traefik hands it on that has read them under names such as limits[10].x; format is what follows limits.
+// sortedAsText is a list of n items, as Traefik hands it on that has read them under names such as limits[10].x;
+// format is what follows limits.
 func sortedAsText(n int, format string, item func(i int) options) []any {
 	items := map[string]any{}
 	var names []string

@@ -1,13 +1,13 @@
-// Package sluice is a Traefik v3 middleware plugin that limits requests: per client address with token buckets, and per key
-// with fixed windows. It tells every client where it stands in rate-limit headers on every response, and asks nothing
-// of the services behind it.
+// Package sluice is a Traefik v3 middleware plugin that limits requests: per client address with token buckets, and
+// per key with fixed windows. It tells every client where it stands in rate-limit headers on every response, and asks
+// nothing of the services behind it.
 //
 // Traefik does not compile this package, it interprets it with Yaegi, and that decides how the request path looks. A
 // call of an interpreted function costs more than most of what happens in it, and a function pays on entry for every
 // expression written in it, executed or not; methods, interfaces, closures and defer cost several times that, while a
 // map access or a call into the standard library runs compiled. So what every request runs is few, short, plain
-// functions that hold only the common path; rare branches are functions of their own; and whatever can be known before
-// is computed in New.
+// functions that hold only the common path; rare branches are functions of their own; and whatever can be known
+// before is computed in New.
 package sluice
 
 import (
@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Config is the plugin's options, as they stand under `plugin: sluice:` in Traefik's dynamic configuration. Numbers and
-// durations are strings here so that they mean the same from every provider (see number.go). Every struct has a field
-// that catches unknown options: Traefik's decoder would drop them silently, and the limit with them.
+// Config is the plugin's options, as they stand under `plugin: sluice:` in Traefik's dynamic configuration. Numbers
+// and durations are strings here so that they mean the same from every provider (see number.go). Every struct has a
+// field that catches unknown options: Traefik's decoder would drop them silently, and the limit with them.
 type Config struct {
 	// Average, Period, Burst and SourceCriterion are Traefik's own rateLimit block: one token bucket.
 	Average         string           `json:"average,omitempty"`
@@ -26,7 +26,8 @@ type Config struct {
 	Burst           string           `json:"burst,omitempty"`
 	SourceCriterion *SourceCriterion `json:"sourceCriterion,omitempty"`
 
-	// Limits is the full form. Every limit that is for a request must have room, and a request that one refuses is charged to none.
+	// Limits is the full form. Every limit that is for a request must have room, and a request that one refuses is
+	// charged to none.
 	Limits []LimitConfig `json:"limits,omitempty"`
 	// IPStrategy says how to find the client's address.
 	IPStrategy *IPStrategy `json:"ipStrategy,omitempty"`
@@ -53,9 +54,9 @@ type Config struct {
 // CreateConfig returns the options' defaults. New fills in those that depend on other options.
 func CreateConfig() *Config { return &Config{} }
 
-// New returns a handler that limits the requests to next. name is the middleware's, the same for every router that uses it: those
-// handlers share their counters, and so do the handlers of later reloads. The error is the first mistake found in
-// config, and names the option.
+// New returns a handler that limits the requests to next. name is the middleware's, the same for every router that
+// uses it: those handlers share their counters, and so do the handlers of later reloads. The error is the first
+// mistake found in config, and names the option.
 func New(_ context.Context, next http.Handler, config *Config, name string) (http.Handler, error) {
 	r, err := rulesFor(name, config)
 	if err != nil {
@@ -82,9 +83,9 @@ type middleware struct {
 	next  http.Handler
 }
 
-// ServeHTTP limits one request. It finds the counters of the request's keys, charges all of them or none, tells the client in the
-// response's header where it stands, and calls the next handler or refuses. The ResponseWriter is handed on
-// untouched, so that whatever streams, or takes over the connection, works as it does without the plugin.
+// ServeHTTP limits one request. It finds the counters of the request's keys, charges all of them or none, tells the
+// client in the response's header where it stands, and calls the next handler or refuses. The ResponseWriter is
+// handed on untouched, so that whatever streams, or takes over the connection, works as it does without the plugin.
 func (m *middleware) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	serve(m, rw, req)
 }
@@ -136,10 +137,10 @@ func serveUncounted(m *middleware, rw http.ResponseWriter, req *http.Request, ou
 	m.next.ServeHTTP(rw, req)
 }
 
-// bucketByPeer is the handler of the most frequent configuration, a single smooth bucket for the peer's address. It does what middleware
-// does, written out in one function. The interpreter gives every expression a place in memory whenever the function is called; only
-// the result of an operation that is assigned to a variable declared before needs none of its own. Hence the steps of
-// one operation each, and variables that are used twice.
+// bucketByPeer is the handler of the most frequent configuration, a single smooth bucket for the peer's address. It
+// does what middleware does, written out in one function. The interpreter gives every expression a place in memory
+// whenever the function is called; only the result of an operation that is assigned to a variable declared before
+// needs none of its own. Hence the steps of one operation each, and variables that are used twice.
 type bucketByPeer struct {
 	general *middleware
 	next    http.Handler
@@ -190,8 +191,9 @@ func (b *bucketByPeer) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	b.next.ServeHTTP(rw, req)
 }
 
-// refusePeer refuses a request that would have to wait so many nanoseconds for its token. It unlocks the table. In a flood nearly all requests end
-// here, so this is written as ServeHTTP is. What it cannot do it leaves to the long way, one of many refusals among it, to be counted by name.
+// refusePeer refuses a request that would have to wait so many nanoseconds for its token. It unlocks the table. In a
+// flood nearly all requests end here, so this is written as ServeHTTP is. What it cannot do it leaves to the long
+// way, one of many refusals among it, to be counted by name.
 func refusePeer(b *bucketByPeer, rw http.ResponseWriter, req *http.Request, now, wait int64) {
 	var n int64
 	t := b.table
@@ -244,8 +246,8 @@ func newAnswer(b *bucketByPeer, seconds int64) *answer {
 	return a
 }
 
-// serveOther is for the requests that bucketByPeer does not serve itself. It unlocks the table, and sees to it that the connection's next request finds
-// its counter.
+// serveOther is for the requests that bucketByPeer does not serve itself. It unlocks the table, and sees to it that
+// the connection's next request finds its counter.
 func serveOther(b *bucketByPeer, rw http.ResponseWriter, req *http.Request) {
 	if c := b.table.peers[req.RemoteAddr]; c == nil || c.policy == forgotten {
 		meet(b.table, b.general, req, int64(time.Since(start)))

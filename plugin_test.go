@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests drive the plugin from outside, through build. They run compiled here and interpreted in e2e/interpreted, which has links to the files.
-// Periods are so long that no token comes back while a test runs.
+// These tests drive the plugin from outside, through build. They run compiled here and interpreted in
+// e2e/interpreted, which has links to the files. Periods are so long that no token comes back while a test runs.
 
 // options is a plugin's options as a provider delivers them.
 type options = map[string]any

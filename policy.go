@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// What buckets and windows have in common, and the choice between them. This file, bucket.go and window.go are arithmetic: functions of a
-// counter, its policy, the present and a cost, which know neither HTTP nor locks nor clocks.
+// What buckets and windows have in common, and the choice between them. This file, bucket.go and window.go are
+// arithmetic: functions of a counter, its policy, the present and a cost, which know neither HTTP nor locks nor
+// clocks.
 //
 // A point in time is nanoseconds since the plugin was loaded, on the monotonic clock: a wall clock that jumps changes
 // nothing. What a request spends is counted in units; a policy says how many units one token is. Everything is whole
@@ -47,18 +48,19 @@ type policy struct {
 
 // counter is what is remembered of one key. A counter with nothing spent says as much as none at all.
 type counter struct {
-	// at, in a smooth bucket, is when the bucket is full again: the theoretical arrival time of the generic cell rate algorithm.
-	// In an interval bucket it is when the current period began, and in a window when that opened.
+	// at, in a smooth bucket, is when the bucket is full again: the theoretical arrival time of the generic cell rate
+	// algorithm. In an interval bucket it is when the current period began, and in a window when that opened.
 	at int64
-	// spent is the units taken and not yet given back, 0 to capacity. A smooth bucket does not use it: there it is at - now.
+	// spent is the units taken and not yet given back, 0 to capacity. A smooth bucket does not use it: there it is at
+	// - now.
 	spent  int64
 	policy *policy
 }
 
-// settle brings c up to now: what is refilled is given back, a window that is over is closed. It changes how c is written and
-// not what it means, so it may be called for a request that is then refused. A now before an earlier one is
-// harmless (two requests may read the clock in one order and get the lock in the other). epoch is the Unix time of the
-// clock's zero; only clock-aligned windows look at it.
+// settle brings c up to now: what is refilled is given back, a window that is over is closed. It changes how c is
+// written and not what it means, so it may be called for a request that is then refused. A now before an earlier one
+// is harmless (two requests may read the clock in one order and get the lock in the other). epoch is the Unix time of
+// the clock's zero; only clock-aligned windows look at it.
 func settle(c *counter, now, epoch int64) {
 	switch c.policy.kind {
 	case smoothBucket:
@@ -92,7 +94,8 @@ func take(c *counter, units int64) {
 	c.spent += units
 }
 
-// remaining is the whole tokens that are left in the settled c. A now before an earlier one could make them less than none.
+// remaining is the whole tokens that are left in the settled c. A now before an earlier one could make them less than
+// none.
 func remaining(c *counter, now int64) int64 {
 	left := (c.policy.capacity - spent(c, now)) / c.policy.token
 	if left < 0 {
@@ -101,7 +104,8 @@ func remaining(c *counter, now int64) int64 {
 	return left
 }
 
-// waitFor is the nanoseconds until units, at most the capacity, fit into the settled c if nobody else takes any; 0 if they do now.
+// waitFor is the nanoseconds until units, at most the capacity, fit into the settled c if nobody else takes any; 0 if
+// they do now.
 func waitFor(c *counter, units, now int64) int64 {
 	p := c.policy
 	over := spent(c, now) + units - p.capacity
@@ -117,8 +121,8 @@ func waitFor(c *counter, units, now int64) int64 {
 	return waitWindow(c, now)
 }
 
-// waitReset is the nanoseconds until the settled c next gets better for its client: when the bucket gains its next whole token, or the window ends. It
-// is 0 when nothing is spent.
+// waitReset is the nanoseconds until the settled c next gets better for its client: when the bucket gains its next
+// whole token, or the window ends. It is 0 when nothing is spent.
 func waitReset(c *counter, now int64) int64 {
 	p := c.policy
 	switch {
@@ -145,8 +149,9 @@ func waitFull(c *counter, now int64) int64 {
 	return waitWindow(c, now)
 }
 
-// forgives is how much would be forgiven if the settled c were forgotten: of a bucket the nanoseconds until it is full; of a window those until it ends, by the
-// part of it that is spent, so that of two windows with the same count the older one forgives less.
+// forgives is how much would be forgiven if the settled c were forgotten: of a bucket the nanoseconds until it is
+// full; of a window those until it ends, by the part of it that is spent, so that of two windows with the same count
+// the older one forgives less.
 func forgives(c *counter, now int64) int64 {
 	p := c.policy
 	wait := waitFull(c, now)
@@ -156,9 +161,9 @@ func forgives(c *counter, now int64) int64 {
 	return scaleUp(wait, c.spent, p.capacity)
 }
 
-// restate puts c under another policy of the same algorithm, and keeps what its client had spent: a counter outlives a change of
-// its limit's numbers. Tokens spent stay tokens spent, except those that a smaller capacity forgives. A window keeps when it
-// opened, too.
+// restate puts c under another policy of the same algorithm, and keeps what its client had spent: a counter outlives
+// a change of its limit's numbers. Tokens spent stay tokens spent, except those that a smaller capacity forgives. A
+// window keeps when it opened, too.
 func restate(c *counter, p *policy, now, epoch int64) {
 	if c.policy == p {
 		return
@@ -181,7 +186,8 @@ func restate(c *counter, p *policy, now, epoch int64) {
 
 func isWindow(p *policy) bool { return p.kind == firstWindow || p.kind == clockWindow }
 
-// scaleUp is n * to / from, rounded up, for 0 <= n and 0 < to, from; maxUnits if it is more. The product is taken in 128 bits.
+// scaleUp is n * to / from, rounded up, for 0 <= n and 0 < to, from; maxUnits if it is more. The product is taken in
+// 128 bits.
 func scaleUp(n, to, from int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(to))
 	lo, carry := bits.Add64(lo, uint64(from-1), 0)

@@ -90,8 +90,9 @@ func TestRefusedRequestChangesNothing(t *testing.T) {
 	}
 }
 
-// TestEarlierClockIsHarmless: of two requests one may read the clock first and get the lock second. It then sees the counter as the other left it, gets
-// nothing that it would not get at the later time, and what it is told about itself is no nonsense.
+// TestEarlierClockIsHarmless: of two requests one may read the clock first and get the lock second. It then sees the
+// counter as the other left it, gets nothing that it would not get at the later time, and what it is told about
+// itself is no nonsense.
 func TestEarlierClockIsHarmless(t *testing.T) {
 	random := rand.New(rand.NewSource(6))
 	for run := 0; run < 200; run++ {
@@ -117,7 +118,8 @@ func TestEarlierClockIsHarmless(t *testing.T) {
 	}
 }
 
-// TestRestateKeepsWhatWasSpent: under any new numbers a client has spent the tokens that it had, except those that a smaller capacity forgives.
+// TestRestateKeepsWhatWasSpent: under any new numbers a client has spent the tokens that it had, except those that a
+// smaller capacity forgives.
 func TestRestateKeepsWhatWasSpent(t *testing.T) {
 	random := rand.New(rand.NewSource(7))
 	for run := 0; run < 3000; run++ {

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// Counters shared by several gateways: how a request is charged in Redis or Valkey, and what happens when that cannot be had.
+// Counters shared by several gateways: how a request is charged in Redis or Valkey, and what happens when that cannot
+// be had.
 //
-// In mode strict one call of a script charges all limits of a request, or none, by the server's clock. The counters in process follow:
-// each is given the state that the script found, and the numbers that a response shows are then computed from it by the same code as without
-// a shared store. So when the store fails, they are where the limiter goes on.
+// In mode strict one call of a script charges all limits of a request, or none, by the server's clock. The counters
+// in process follow: each is given the state that the script found, and the numbers that a response shows are then
+// computed from it by the same code as without a shared store. So when the store fails, they are where the limiter
+// goes on.
 //
 // In mode async requests are charged in process alone, and sync.go tells the store.
 
@@ -45,8 +47,8 @@ type sharing struct {
 	peers     map[string]*peer // by a connection's unparsed address, for strictByPeer; the lock of the limit's table guards it
 }
 
-// chargeShared is chargeAll for limits that are shared. outcome says whether there was a decision; if there was, refusal is the limit that has longest
-// to wait, or nil.
+// chargeShared is chargeAll for limits that are shared. outcome says whether there was a decision; if there was,
+// refusal is the limit that has longest to wait, or nil.
 func chargeShared(s *sharing, charges []*charge, now int64) (refusal *charge, outcome int) {
 	call := ""
 	if !s.async {
@@ -93,8 +95,8 @@ func chargeOwing(s *sharing, charges []*charge, now int64) *charge {
 	return refusal
 }
 
-// strictCall is the call of the script for a request's charges, but those without a limit; "" if none has one. It notes what each is to take, and under which
-// policy.
+// strictCall is the call of the script for a request's charges, but those without a limit; "" if none has one. It
+// notes what each is to take, and under which policy.
 func strictCall(s *sharing, charges []*charge) string {
 	keys, numbers := "", ""
 	count := 0
@@ -147,9 +149,10 @@ func dryOption(l *limit) int64 {
 	return 0
 }
 
-// askLine sends a call and returns the answer, a line that begins with "+". It is what nearly every request needs of a pool and its connections, in one
-// function: an idle connection, nothing owed, and a server that does as it is told. In all other cases it returns what board
-// does: an answer, away, or "", and then evaluate may still get an answer.
+// askLine sends a call and returns the answer, a line that begins with "+". It is what nearly every request needs of
+// a pool and its connections, in one function: an idle connection, nothing owed, and a server that does as it is
+// told. In all other cases it returns what board does: an answer, away, or "", and then evaluate may still get an
+// answer.
 func askLine(p *pool, call []byte, now int64) string {
 	var line []byte
 	var err error
@@ -178,8 +181,8 @@ func askLine(p *pool, call []byte, now int64) string {
 	return answer
 }
 
-// renew puts off a connection's deadline. It is renewed when a fifth of it has passed and not for each request, so that a request has four fifths of the
-// timeout at least.
+// renew puts off a connection's deadline. It is renewed when a fifth of it has passed and not for each request, so
+// that a request has four fifths of the timeout at least.
 func renew(c *respConn, now, timeout int64) {
 	c.renewAt = now + timeout/5
 	_ = c.net.SetDeadline(start.Add(time.Duration(now + timeout))) // if it fails, so does what follows
@@ -210,7 +213,8 @@ func refused(p *pool, c *respConn, problem string) {
 	}
 }
 
-// evaluate calls a script, by its text, and returns the answer, with a "+" before it; "" when there was no server to be had until deadline.
+// evaluate calls a script, by its text, and returns the answer, with a "+" before it; "" when there was no server to
+// be had until deadline.
 func evaluate(p *pool, s *script, call string, deadline int64) string {
 	for tries := 0; tries < 3; tries++ {
 		c := acquire(p, deadline)
@@ -237,8 +241,8 @@ func evaluate(p *pool, s *script, call string, deadline int64) string {
 	return ""
 }
 
-// adopt gives the counters in process the states that the script found, and does with them what it did. It returns the charge that refuses the request, or
-// nil; unknown when the answer is none.
+// adopt gives the counters in process the states that the script found, and does with them what it did. It returns
+// the charge that refuses the request, or nil; unknown when the answer is none.
 func adopt(charges []*charge, answer string) *charge {
 	var a, b, now int64
 	var refusal *charge
@@ -271,7 +275,8 @@ func adopt(charges []*charge, answer string) *charge {
 // passed is the first word of the answer when the script charged what it could.
 const passed = "+1"
 
-// adoptSmooth is adopt for one smooth bucket, of which units are spent. It is setState, take and stand written out, since it is what most requests run.
+// adoptSmooth is adopt for one smooth bucket, of which units are spent. It is setState, take and stand written out,
+// since it is what most requests run.
 func adoptSmooth(ch, refusal *charge, units, now int64, verdict string) *charge {
 	t := ch.limit.table
 	p := ch.policy
@@ -342,8 +347,8 @@ func stateNumber(text string) int64 {
 	return n
 }
 
-// The scripts, and the encoded length of every word of less than lengthCount bytes. They are made in init, since Yaegi has its own mind about the order of
-// initialisers.
+// The scripts, and the encoded length of every word of less than lengthCount bytes. They are made in init, since
+// Yaegi has its own mind about the order of initialisers.
 var (
 	strictScript, settleScript *script
 	lengths                    []string

@@ -95,8 +95,8 @@ func do(t testing.TB, c *respConn, words ...string) []element {
 	return c.replies
 }
 
-// epoch2100 is where the property test's time begins, in microseconds: far enough ahead for no key to expire by itself, and near enough for
-// twice the longest capacity to stay below 2^53.
+// epoch2100 is where the property test's time begins, in microseconds: far enough ahead for no key to expire by
+// itself, and near enough for twice the longest capacity to stay below 2^53.
 const epoch2100 = 4_102_444_800_000_000
 
 // timeGiven makes the last argument of a script its time.
@@ -109,8 +109,8 @@ func atTime(call, script string, keys int, now int64) string {
 	return "*" + strconv.Itoa(4+keys*(1+policyArguments)) + "\r\n" + words + arguments(strconv.FormatInt(now, 10))
 }
 
-// Random requests at random times under random policies: the script decides as bucket.go and window.go do, leaves the same counters, lets them
-// expire when they mean nothing, and whether they are forgotten then makes no difference.
+// Random requests at random times under random policies: the script decides as bucket.go and window.go do, leaves the
+// same counters, lets them expire when they mean nothing, and whether they are forgotten then makes no difference.
 func TestScriptAgreesWithGo(t *testing.T) {
 	r := startRedis(t)
 	c, err := dial(r.address, nil, in(5*time.Second))

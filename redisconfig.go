@@ -20,13 +20,15 @@ import (
 
 // RedisConfig is where counters are kept that several gateways share.
 type RedisConfig struct {
-	// Endpoints is host:port of the primary, or of several servers among which the one that takes writes is found. Default 127.0.0.1:6379.
+	// Endpoints is host:port of the primary, or of several servers among which the one that takes writes is found.
+	// Default 127.0.0.1:6379.
 	Endpoints []string `json:"endpoints,omitempty"`
 	// TLS is how to encrypt connections. Without it they are plain.
 	TLS *RedisTLSConfig `json:"tls,omitempty"`
 	// Username is that of an access control list; without it Password is the server's.
 	Username string `json:"username,omitempty"`
-	// Password is the password, PasswordFile a file that has it, PasswordEnv the name of an environment variable: one of them at most.
+	// Password is the password, PasswordFile a file that has it, PasswordEnv the name of an environment variable: one
+	// of them at most.
 	Password     string `json:"password,omitempty"`
 	PasswordFile string `json:"passwordFile,omitempty"`
 	PasswordEnv  string `json:"passwordEnv,omitempty"`
@@ -35,22 +37,26 @@ type RedisConfig struct {
 
 	// Prefix begins the counters' keys. Gateways that share counters have the same. Default sluice.
 	Prefix string `json:"prefix,omitempty"`
-	// HashKey is a secret that is hashed together with secret keys, such as a header's value: without it, who can read the store can find out
-	// values that are easy to guess. Gateways that share counters have the same.
+	// HashKey is a secret that is hashed together with secret keys, such as a header's value: without it, who can
+	// read the store can find out values that are easy to guess. Gateways that share counters have the same.
 	HashKey string `json:"hashKey,omitempty"`
 
-	// Mode is strict (every request asks the store, the default) or async (gateways decide alone and exchange what they counted).
+	// Mode is strict (every request asks the store, the default) or async (gateways decide alone and exchange what
+	// they counted).
 	Mode string `json:"mode,omitempty"`
 	// SyncInterval is how long after a request all others have heard of it, in mode async. Default 200ms.
 	SyncInterval string `json:"syncInterval,omitempty"`
-	// OnFailure is what becomes of requests while the store is away: local (each gateway goes on alone, the default), allow or deny (503).
+	// OnFailure is what becomes of requests while the store is away: local (each gateway goes on alone, the default),
+	// allow or deny (503).
 	OnFailure string `json:"onFailure,omitempty"`
 
 	// Timeout is how long a request waits for the store at most. Default 50ms.
 	Timeout string `json:"timeout,omitempty"`
-	// DialTimeout is how long connecting to one endpoint may take; no request waits for it longer than Timeout. Default 2s.
+	// DialTimeout is how long connecting to one endpoint may take; no request waits for it longer than Timeout.
+	// Default 2s.
 	DialTimeout string `json:"dialTimeout,omitempty"`
-	// PoolSize is the most connections that a middleware opens; requests that find none idle ride together. Default 4.
+	// PoolSize is the most connections that a middleware opens; requests that find none idle ride together. Default
+	// 4.
 	PoolSize string `json:"poolSize,omitempty"`
 
 	Unknown map[string]any `json:"-" mapstructure:",remain"`
@@ -84,7 +90,8 @@ func compileRedis(c *RedisConfig, name string) (s *sharing, err error) {
 	if s.interval, err = duration("redis.syncInterval", orDefault(c.SyncInterval, "200ms")); err != nil {
 		return nil, err
 	}
-	// What one gateway lets pass is with the store after half an interval, and with another gateway after another half.
+	// What one gateway lets pass is with the store after half an interval, and with another gateway after another
+	// half.
 	s.ledger.pause = s.interval / 2
 	switch strings.TrimSpace(c.OnFailure) {
 	case "", "local":
@@ -238,8 +245,8 @@ func pemOf(path, value string) ([]byte, error) {
 	return content, nil
 }
 
-// shareLimits gives a sharing its limits, and connections: those that the middleware had before, unless they are to another store. The error is the
-// first limit that cannot be shared.
+// shareLimits gives a sharing its limits, and connections: those that the middleware had before, unless they are to
+// another store. The error is the first limit that cannot be shared.
 func shareLimits(s *sharing, limits []*limit, name string) error {
 	s.prefixes = map[*limit]string{}
 	s.numbers = map[*policy]string{}
@@ -287,8 +294,8 @@ var pools struct {
 	config map[string]*RedisConfig
 }
 
-// poolFor returns the connections of a middleware, and begins to connect if there are none. Those to another store than before are left to
-// closeUnused.
+// poolFor returns the connections of a middleware, and begins to connect if there are none. Those to another store
+// than before are left to closeUnused.
 func poolFor(name string, s *sharing) *pool {
 	pools.mu.Lock()
 	defer pools.mu.Unlock()

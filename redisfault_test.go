@@ -174,7 +174,8 @@ func writeCertificate(t testing.TB, certificate, key string) {
 	}
 }
 
-// While a server is paused, requests in flight wait for their timeout and later ones for nothing; nothing is refused that there is room for.
+// While a server is paused, requests in flight wait for their timeout and later ones for nothing; nothing is refused
+// that there is room for.
 func TestPause(t *testing.T) {
 	r := startRedis(t)
 	g := newGateway(t, &RedisConfig{Endpoints: []string{r.address}, Timeout: "100ms", SyncInterval: "20ms"}, newWindow(1_000_000, hour, false))
@@ -239,7 +240,8 @@ func newLink(t testing.TB, to string) *link {
 	return l
 }
 
-// forward delays every third piece by a moment, swallows every seventh, and breaks the connection at the tenth, while the link is lossy.
+// forward delays every third piece by a moment, swallows every seventh, and breaks the connection at the tenth, while
+// the link is lossy.
 func (l *link) forward(to, from net.Conn) {
 	defer func() { _ = to.Close() }()
 	defer func() { _ = from.Close() }()
@@ -265,8 +267,8 @@ func (l *link) forward(to, from net.Conn) {
 	}
 }
 
-// Over a link that loses, delays and breaks, limits stay limits: a fault costs at most what was in flight, and no key is refused
-// that nobody has used up.
+// Over a link that loses, delays and breaks, limits stay limits: a fault costs at most what was in flight, and no key
+// is refused that nobody has used up.
 func TestLossyLink(t *testing.T) {
 	r := startRedis(t)
 	l := newLink(t, r.address)
@@ -285,8 +287,8 @@ func TestLossyLink(t *testing.T) {
 		}()
 	}
 	group.Wait()
-	// A charge whose answer was lost may have been made, and is then made again: one less passes. Answers that overtake a charge in process undo
-	// it there: one more passes if the next fault comes before the store was told.
+	// A charge whose answer was lost may have been made, and is then made again: one less passes. Answers that
+	// overtake a charge in process undo it there: one more passes if the next fault comes before the store was told.
 	if n := passed.Load(); n > 150 || n < 50 {
 		t.Errorf("%d passed, want about 100", n)
 	}

@@ -167,8 +167,9 @@ func TestScriptFlush(t *testing.T) {
 	}
 }
 
-// A server that dies costs a request no more than the timeout and afterwards nothing; each gateway goes on from what it knew; when the server is
-// back, empty, it is told what was counted meanwhile, and everything is said once in the log.
+// A server that dies costs a request no more than the timeout and afterwards nothing; each gateway goes on from what
+// it knew; when the server is back, empty, it is told what was counted meanwhile, and everything is said once in the
+// log.
 func TestOutage(t *testing.T) {
 	said := captureLog(t)
 	port := freePort(t)
@@ -209,7 +210,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// Clients that keep well below the limit notice nothing of an outage, neither when it begins nor when what they took is settled.
+// Clients that keep well below the limit notice nothing of an outage, neither when it begins nor when what they took
+// is settled.
 func TestOutageIsNotNoticed(t *testing.T) {
 	captureLog(t)
 	port := freePort(t)

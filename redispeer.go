@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// strictByPeer is bucketByPeer for a bucket that is shared in mode strict: the same one limit, in the same manner of writing. All that a connection's
-// requests have in common, the encoded call above all, is kept.
+// strictByPeer is bucketByPeer for a bucket that is shared in mode strict: the same one limit, in the same manner of
+// writing. All that a connection's requests have in common, the encoded call above all, is kept.
 type strictByPeer struct {
 	general *middleware
 	next    http.Handler
@@ -117,8 +117,8 @@ func strictRest(b *strictByPeer, rw http.ResponseWriter, req *http.Request, answ
 	announce(charges)
 }
 
-// asyncByPeer is bucketByPeer in mode async: the same, and a note of what was taken. It stands apart since a line there would cost also those who share
-// nothing.
+// asyncByPeer is bucketByPeer in mode async: the same, and a note of what was taken. It stands apart since a line
+// there would cost also those who share nothing.
 type asyncByPeer struct {
 	bucket  *bucketByPeer
 	sharing *sharing

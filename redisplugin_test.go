@@ -16,9 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The option redis from outside, against a real server. Like plugin_test.go, these tests run compiled here and interpreted in e2e/interpreted.
+// The option redis from outside, against a real server. Like plugin_test.go, these tests run compiled here and
+// interpreted in e2e/interpreted.
 
-// serverAt starts a redis-server on a port of 127.0.0.1 ("" for a free one) and returns its address, and what kills it.
+// serverAt starts a redis-server on a port of 127.0.0.1 ("" for a free one) and returns its address, and what kills
+// it.
 func serverAt(t testing.TB, port string) (address string, kill func()) {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")

@@ -10,14 +10,14 @@ import (
 
 // The connections to a shared store, and whether there is one.
 //
-// A request never dials. It takes an idle connection, or waits for one, at most until its deadline, while another goroutine connects; and while
-// the pool is down it gets none at once. So what a request pays for a dead server is its deadline, once, whatever
-// dialling and TLS cost and however many addresses there are to try.
+// A request never dials. It takes an idle connection, or waits for one, at most until its deadline, while another
+// goroutine connects; and while the pool is down it gets none at once. So what a request pays for a dead server is
+// its deadline, once, whatever dialling and TLS cost and however many addresses there are to try.
 //
-// Connecting means finding, among the endpoints and wherever a cluster points, a server that proves that it takes writes. The pool goes down when
-// that fails, or when a request was not answered in time; then it looks for such a server again and again, at jittered
-// and growing distances so that many gateways do not all come back at once. One line in the log says when it goes
-// down, one when it is up.
+// Connecting means finding, among the endpoints and wherever a cluster points, a server that proves that it takes
+// writes. The pool goes down when that fails, or when a request was not answered in time; then it looks for such a
+// server again and again, at jittered and growing distances so that many gateways do not all come back at once. One
+// line in the log says when it goes down, one when it is up.
 
 const (
 	// firstPause and longestPause bound the time between two searches for a server, before jitter.
@@ -148,9 +148,9 @@ func handOver(p *pool, c *respConn) {
 	}
 }
 
-// discard gives back a connection on which something went wrong, which as a rule is wrong with all of them: a server that closed
-// one, or says that it is no longer the primary. What is idle is closed, too, and connected anew. elsewhere says to
-// look for another server first.
+// discard gives back a connection on which something went wrong, which as a rule is wrong with all of them: a server
+// that closed one, or says that it is no longer the primary. What is idle is closed, too, and connected anew.
+// elsewhere says to look for another server first.
 func discard(p *pool, c *respConn, elsewhere bool) {
 	_ = c.net.Close()
 	p.mu.Lock()
@@ -163,7 +163,8 @@ func discard(p *pool, c *respConn, elsewhere bool) {
 	p.mu.Unlock()
 }
 
-// disconnect closes the locked p's idle connections; those in use are closed when they come back. Whoever waits still does, for a new one.
+// disconnect closes the locked p's idle connections; those in use are closed when they come back. Whoever waits still
+// does, for a new one.
 func disconnect(p *pool) {
 	p.generation++
 	p.open = 0
@@ -215,8 +216,8 @@ func searchLater(p *pool) {
 	time.AfterFunc(pause, func() { search(p) })
 }
 
-// search looks for a server while p is down. Nobody searches for a pool that is not asked any more; should it be asked again, acquire
-// begins anew.
+// search looks for a server while p is down. Nobody searches for a pool that is not asked any more; should it be
+// asked again, acquire begins anew.
 func search(p *pool) {
 	p.mu.Lock()
 	p.searching = false
@@ -315,7 +316,8 @@ func enter(s *server, address string) (*respConn, string) {
 	return nil, reason
 }
 
-// closeUnused closes the connections of a pool that no request has asked for a while, and looks again later while there are any.
+// closeUnused closes the connections of a pool that no request has asked for a while, and looks again later while
+// there are any.
 func closeUnused(p *pool) {
 	p.mu.Lock()
 	p.timer = nil

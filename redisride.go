@@ -2,12 +2,13 @@ package sluice
 
 import "time"
 
-// Riding together. A request that finds all of a pool's connections under way does not wait for one of its own: it gets in line, and whoever gets the next
-// connection takes along all that stand there, in one write. So many clients at once cost the store and this process little more
-// system calls than one, which is most of what a call costs. The answers come in the order of the calls, each a line.
+// Riding together. A request that finds all of a pool's connections under way does not wait for one of its own: it
+// gets in line, and whoever gets the next connection takes along all that stand there, in one write. So many clients
+// at once cost the store and this process little more system calls than one, which is most of what a call costs. The
+// answers come in the order of the calls, each a line.
 //
-// Nobody waits in line without a connection that is under way, whose leader has a deadline, and afterwards hands it to the next in line, or has
-// failed and sends all that stand there another way.
+// Nobody waits in line without a connection that is under way, whose leader has a deadline, and afterwards hands it
+// to the next in line, or has failed and sends all that stand there another way.
 
 // rider is a request in line.
 type rider struct {

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// The scripts that count in a shared store, and what they are told. They are bucket.go and window.go once more, in Lua, with the server's clock, and the
-// property test in redis_test.go holds the two to the same numbers.
+// The scripts that count in a shared store, and what they are told. They are bucket.go and window.go once more, in
+// Lua, with the server's clock, and the property test in redis_test.go holds the two to the same numbers.
 //
-// Lua's numbers are doubles, exact up to 2^53, and an int64 of nanoseconds is more than that. So a moment is two numbers: microseconds
-// since 1970, which is what TIME gives and stays below 2^53 until the year 2255, and nanoseconds 0 to 999 beyond them;
-// durations likewise. Sums and comparisons of such pairs are exact. Nothing is divided but whole microseconds and whole
-// units, below 2^53 both, where a - a % b is exact. Everything else is left to Go: a script answers with the state in
-// which it found a counter, and Go says what that means.
+// Lua's numbers are doubles, exact up to 2^53, and an int64 of nanoseconds is more than that. So a moment is two
+// numbers: microseconds since 1970, which is what TIME gives and stays below 2^53 until the year 2255, and
+// nanoseconds 0 to 999 beyond them; durations likewise. Sums and comparisons of such pairs are exact. Nothing is
+// divided but whole microseconds and whole units, below 2^53 both, where a - a % b is exact. Everything else is left
+// to Go: a script answers with the state in which it found a counter, and Go says what that means.
 //
-// All this is exact for every smooth bucket, since none takes more than 73 years to fill and at most twice that can be spent; for other kinds up to
-// 2^51 units and with periods of whole microseconds, which sharable checks.
+// All this is exact for every smooth bucket, since none takes more than 73 years to fill and at most twice that can
+// be spent; for other kinds up to 2^51 units and with periods of whole microseconds, which sharable checks.
 //
-// A counter is one string, "at spent kind token", at in nanoseconds since 1970. It expires at the millisecond from which on it says as much as
-// none. The policy's numbers are not in it, except what it takes to restate it under others. Keys are declared and
-// share their middleware's hash slot; no command is used that a cluster or a managed service refuses. SET with PXAT needs
-// Redis 6.2, of 2021.
+// A counter is one string, "at spent kind token", at in nanoseconds since 1970. It expires at the millisecond from
+// which on it says as much as none. The policy's numbers are not in it, except what it takes to restate it under
+// others. Keys are declared and share their middleware's hash slot; no command is used that a cluster or a managed
+// service refuses. SET with PXAT needs Redis 6.2, of 2021.
 
 const maxSharedUnits = 1 << 51
 
@@ -121,11 +121,12 @@ local function spend(c)
 end
 `
 
-// strictText charges all limits of a request or none. It answers in one line: 1 or 0 for whether the request passes, and then each counter's
-// state before it. option 1 is a limit in dry run: it refuses nothing, and is charged if it has room.
+// strictText charges all limits of a request or none. It answers in one line: 1 or 0 for whether the request passes,
+// and then each counter's state before it. option 1 is a limit in dry run: it refuses nothing, and is charged if it
+// has room.
 //
-// What comes first is the same for the most frequent call, a single smooth bucket, at half the server's time: without the functions and tables, which Lua
-// makes anew in each call. It leaves to the rest whatever is not as usual.
+// What comes first is the same for the most frequent call, a single smooth bucket, at half the server's time: without
+// the functions and tables, which Lua makes anew in each call. It leaves to the rest whatever is not as usual.
 const strictText = `
 if #KEYS == 1 and ARGV[1] == '0' and ARGV[10] == '0' then
   local value, at, rest = redis.pcall('GET', KEYS[1]), now, 0
@@ -173,9 +174,10 @@ end
 return {ok = table.concat(answer, ' ')}
 `
 
-// settleText charges what gateways have already let pass, room or not, and answers with each counter's state after it. option is how many microseconds
-// ago the first of it was, if that matters: a smooth bucket has been filling since then, so the charge is made as of then. What it
-// gains in as long may be owed beyond what settle says, lest a bucket smaller than that forgets most of what was too much.
+// settleText charges what gateways have already let pass, room or not, and answers with each counter's state after
+// it. option is how many microseconds ago the first of it was, if that matters: a smooth bucket has been filling
+// since then, so the charge is made as of then. What it gains in as long may be owed beyond what settle says, lest a
+// bucket smaller than that forgets most of what was too much.
 const settleText = scriptCounters + `
 local answer = {}
 for i = 1, #KEYS do
@@ -198,7 +200,8 @@ const policyArguments = 10
 // script is a script as it is sent.
 type script struct {
 	text, hash string
-	// heads is a call by the script's hash, up to its keys, by their number. A server knows the hash once it has run the text.
+	// heads is a call by the script's hash, up to its keys, by their number. A server knows the hash once it has run
+	// the text.
 	heads []string
 }
 

@@ -72,8 +72,9 @@ func refuseCustom(rw http.ResponseWriter, req *http.Request, r *rejection, charg
 	respond(rw, req, r.status, kind, quotaBody(kind, r.status, after, charges))
 }
 
-// quotaBody is the body that a refusal has of itself: by default the problem of draft-ietf-httpapi-ratelimit-headers-11, section 6, in the form of RFC 9457. Nothing in
-// it comes from the request, and names need no escaping.
+// quotaBody is the body that a refusal has of itself: by default the problem of
+// draft-ietf-httpapi-ratelimit-headers-11, section 6, in the form of RFC 9457. Nothing in it comes from the request,
+// and names need no escaping.
 func quotaBody(kind string, status int, after string, charges []*charge) string {
 	text := "Too many requests. Try again in " + after + " s."
 	if kind != problemType {
@@ -100,15 +101,15 @@ func plainBody(kind, title, text string) string {
 		"<h1>" + html.EscapeString(title) + "</h1><p>" + html.EscapeString(text) + "</p></html>\n"
 }
 
-// refuseMissing answers a request that lacks what a limit counts by, where that is a reason to refuse it. No time heals that: there is no Retry-After, and the
-// status says that the request is at fault.
+// refuseMissing answers a request that lacks what a limit counts by, where that is a reason to refuse it. No time
+// heals that: there is no Retry-After, and the status says that the request is at fault.
 func refuseMissing(rw http.ResponseWriter, req *http.Request, missing *limit) {
 	text := "This request lacks " + missing.wants + "."
 	refuseOther(rw, req, http.StatusBadRequest, "3", text) // INVALID_ARGUMENT
 }
 
-// refuseUnknown answers a request of which nobody knows whether there is room for it, since the shared counters are away, where that is a reason
-// to refuse it.
+// refuseUnknown answers a request of which nobody knows whether there is room for it, since the shared counters are
+// away, where that is a reason to refuse it.
 func refuseUnknown(rw http.ResponseWriter, req *http.Request) {
 	rw.Header()["Retry-After"] = wholeNumber(1)
 	text := "The rate limit cannot be checked at the moment. Try again in 1 s."
@@ -131,8 +132,9 @@ func refuseOther(rw http.ResponseWriter, req *http.Request, status int, grpcStat
 	respond(rw, req, status, kind, string(body)+"\n")
 }
 
-// retryAfter is a wait in nanoseconds as whole seconds, rounded up, at least 1 (RFC 9110, section 10.2.3, knows no fractions, and some clients
-// fail on them). After that many seconds the same request passes if nobody else used the key.
+// retryAfter is a wait in nanoseconds as whole seconds, rounded up, at least 1 (RFC 9110, section 10.2.3, knows no
+// fractions, and some clients fail on them). After that many seconds the same request passes if nobody else used the
+// key.
 func retryAfter(wait int64) int64 {
 	if wait <= second {
 		return 1
@@ -167,7 +169,8 @@ func refuseGRPC(rw http.ResponseWriter, after string) {
 	sendGRPC(rw, "8", "Too many requests. Try again in "+after+" s.") // RESOURCE_EXHAUSTED
 }
 
-// sendGRPC sends what the gRPC protocol over HTTP/2 calls a trailers-only response: the status in the header block, and nothing after it.
+// sendGRPC sends what the gRPC protocol over HTTP/2 calls a trailers-only response: the status in the header block,
+// and nothing after it.
 func sendGRPC(rw http.ResponseWriter, status, message string) {
 	header := rw.Header()
 	header["Content-Type"] = []string{"application/grpc"}
@@ -179,8 +182,8 @@ func sendGRPC(rw http.ResponseWriter, status, message string) {
 // maxAccept bounds how much of an Accept header is read.
 const maxAccept = 1024
 
-// preferred is the type of body that an Accept header likes best (RFC 9110, section 12.5.1), of the three that there are: problem details unless
-// it likes another better, as a browser likes HTML.
+// preferred is the type of body that an Accept header likes best (RFC 9110, section 12.5.1), of the three that there
+// are: problem details unless it likes another better, as a browser likes HTML.
 func preferred(accept []string) string {
 	if len(accept) == 0 {
 		return problemType
@@ -207,7 +210,8 @@ func preferred(accept []string) string {
 	return problemType
 }
 
-// specific is how closely a media range names a type, of which there may be another name: 0 not at all, 1 as */*, 2 as text/*, 3 in full.
+// specific is how closely a media range names a type, of which there may be another name: 0 not at all, 1 as */*, 2
+// as text/*, 3 in full.
 func specific(mediaRange, kind, name, otherName string) int {
 	switch {
 	case mediaRange == kind+name || otherName != "" && mediaRange == kind+otherName:

@@ -28,7 +28,8 @@ func bodyOf(t *testing.T, response *http.Response) string {
 	return string(body)
 }
 
-// TestAccept: the type of a refusal's body is the one that the client likes best of three, and problem details when in doubt.
+// TestAccept: the type of a refusal's body is the one that the client likes best of three, and problem details when
+// in doubt.
 func TestAccept(t *testing.T) {
 	const problem, plain, page = "application/problem+json", "text/plain; charset=utf-8", "text/html; charset=utf-8"
 	h := refusing(t)
@@ -115,7 +116,8 @@ func TestRefusedHEAD(t *testing.T) {
 	}
 }
 
-// TestRefusedGRPC: a trailers-only response, whatever the operator wants of other refusals. grpc-web is another protocol.
+// TestRefusedGRPC: a trailers-only response, whatever the operator wants of other refusals. grpc-web is another
+// protocol.
 func TestRefusedGRPC(t *testing.T) {
 	h := refusing(t, "reject", options{"statusCode": 503, "body": "own", "headers": options{"name": "X-Extra", "value": "{policy}"}})
 	for kind, grpc := range map[string]bool{
@@ -157,7 +159,8 @@ func TestPlaceholders(t *testing.T) {
 	require.Equal(t, "text/plain; charset=utf-8", header.Get("Content-Type"))
 }
 
-// TestRejectContentType: a body has the type that is given, or one by its beginning; a type alone chooses one of the standard bodies.
+// TestRejectContentType: a body has the type that is given, or one by its beginning; a type alone chooses one of the
+// standard bodies.
 func TestRejectContentType(t *testing.T) {
 	for _, row := range []struct {
 		reject options

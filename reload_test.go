@@ -58,7 +58,8 @@ func TestBucketOutlivesChanges(t *testing.T) {
 	require.Equal(t, []int{200, 429}, statuses(named(t, options{"average": 1, "period": "24h", "burst": 3}, middleware), 2, alice), "the smaller bucket forgave")
 }
 
-// TestOldHandlersServeNewLimits: Traefik's old routers serve on for a moment after the new ones are built, by the new numbers, whatever these are.
+// TestOldHandlersServeNewLimits: Traefik's old routers serve on for a moment after the new ones are built, by the new
+// numbers, whatever these are.
 func TestOldHandlersServeNewLimits(t *testing.T) {
 	bucket := options{"average": 10, "period": "24h", "key": "ip"}
 	for name, more := range map[string]options{
@@ -84,7 +85,8 @@ func TestOldHandlersServeNewLimits(t *testing.T) {
 	}
 }
 
-// TestEveryRefusalIsTheSame: however many there are, and whatever old handlers still refuse by numbers that have changed.
+// TestEveryRefusalIsTheSame: however many there are, and whatever old handlers still refuse by numbers that have
+// changed.
 func TestEveryRefusalIsTheSame(t *testing.T) {
 	middleware := fresh(t)
 	old := named(t, options{"average": 1, "period": "24h", "burst": 2}, middleware)

@@ -11,14 +11,16 @@ import (
 	"time"
 )
 
-// A small client of the Redis protocol (RESP2, https://redis.io/docs/latest/develop/reference/protocol-spec): commands as text, replies as flat lists.
+// A small client of the Redis protocol (RESP2, https://redis.io/docs/latest/develop/reference/protocol-spec):
+// commands as text, replies as flat lists.
 //
-// Why none of the existing ones: the interpreter loads neither. redigo 1.7 to 1.9 stop at a method value (conn.go: "cannot use type func(*net.Dialer,
-// ...)"), go-redis needs package unsafe, which Traefik's interpreter does not have; and either would be the plugin's only
-// dependency. What a limiter needs of the protocol is this file.
+// Why none of the existing ones: the interpreter loads neither. redigo 1.7 to 1.9 stop at a method value (conn.go:
+// "cannot use type func(*net.Dialer, ...)"), go-redis needs package unsafe, which Traefik's interpreter does not
+// have; and either would be the plugin's only dependency. What a limiter needs of the protocol is this file.
 //
-// A server is not trusted to be one. Every length is checked before anything is allocated for it, a whole exchange has one deadline
-// that no trickle of bytes extends, and a reply's depth costs nothing because nesting is not followed: see element.
+// A server is not trusted to be one. Every length is checked before anything is allocated for it, a whole exchange
+// has one deadline that no trickle of bytes extends, and a reply's depth costs nothing because nesting is not
+// followed: see element.
 
 const (
 	// maxLine bounds a line of a reply: a simple string, an error or a number. It is the reader's buffer.
@@ -39,16 +41,16 @@ const (
 	nullLength  = -1
 )
 
-// element is one value of a reply. An array is followed by its elements, arrays in it by theirs: an exchange's replies are one flat list in the
-// order of the bytes, whatever is nested in what.
+// element is one value of a reply. An array is followed by its elements, arrays in it by theirs: an exchange's
+// replies are one flat list in the order of the bytes, whatever is nested in what.
 type element struct {
 	kind   byte
 	number int64  // of a numberReply; of an arrayReply how many elements it has
 	text   string // of a statusReply, errorReply or stringReply
 }
 
-// respConn is one connection to a server. One goroutine at a time uses it, and after any error it is only fit to be closed: what
-// the server still sends would be taken for the answer to something else.
+// respConn is one connection to a server. One goroutine at a time uses it, and after any error it is only fit to be
+// closed: what the server still sends would be taken for the answer to something else.
 type respConn struct {
 	net     net.Conn
 	reader  *bufio.Reader
@@ -85,8 +87,9 @@ func arguments(words ...string) string {
 	return encoded.String()
 }
 
-// ask sends encoded commands, all at once, and reads as many replies into c.replies. deadline, on the plugin's clock, is for the
-// whole of it. The error says that the connection failed; an error that the server answered is an element like any other.
+// ask sends encoded commands, all at once, and reads as many replies into c.replies. deadline, on the plugin's clock,
+// is for the whole of it. The error says that the connection failed; an error that the server answered is an element
+// like any other.
 func ask(c *respConn, commands string, replies int, deadline int64) error {
 	c.replies = c.replies[:0]
 	c.bytes = 0
@@ -210,9 +213,10 @@ func newConn(connection net.Conn, address string) *respConn {
 	return &respConn{net: connection, reader: bufio.NewReaderSize(connection, maxLine), address: address}
 }
 
-// greet makes a new connection ready: it says who we are, chooses the database, and proves that this server does what will be asked of it by writing
-// probe, a key that expires at once. A replica, a node of a cluster that has other keys, a server that is still loading or out of
-// memory all say so now. The error is the connection's, or the server's own words.
+// greet makes a new connection ready: it says who we are, chooses the database, and proves that this server does what
+// will be asked of it by writing probe, a key that expires at once. A replica, a node of a cluster that has other
+// keys, a server that is still loading or out of memory all say so now. The error is the connection's, or the
+// server's own words.
 func greet(c *respConn, username, password, db, probe string, deadline int64) error {
 	commands, replies := "", 0
 	switch {
@@ -241,8 +245,8 @@ func greet(c *respConn, username, password, db, probe string, deadline int64) er
 	return nil
 }
 
-// movedTo is the address in a cluster node's answer "MOVED slot host:port", "" in any other. Without a host it is that of the node
-// that answered.
+// movedTo is the address in a cluster node's answer "MOVED slot host:port", "" in any other. Without a host it is
+// that of the node that answered.
 func movedTo(answer, asked string) string {
 	words := strings.Fields(answer)
 	if len(words) != 3 || words[0] != "MOVED" {

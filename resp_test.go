@@ -15,7 +15,8 @@ import (
 // in is a moment on the plugin's clock.
 func in(d time.Duration) int64 { return int64(time.Since(start) + d) }
 
-// pieces writes a reply to the other end of a connection in the given pieces, a moment apart, and closes it if told so.
+// pieces writes a reply to the other end of a connection in the given pieces, a moment apart, and closes it if told
+// so.
 func pieces(t *testing.T, closes bool, reply ...string) *respConn {
 	t.Helper()
 	client, server := net.Pipe()

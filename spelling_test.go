@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests that say one thing to the limiter and another to the service behind it. Whoever may choose what is counted, and still gets what he
-// wants, has no limit. What is ambiguous counts as missing.
+// Requests that say one thing to the limiter and another to the service behind it. Whoever may choose what is
+// counted, and still gets what he wants, has no limit. What is ambiguous counts as missing.
 
 // TestPathsInOtherSpellings: a path as a key is what it leads to.
 func TestPathsInOtherSpellings(t *testing.T) {

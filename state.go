@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// The counters of all middlewares. They belong to (middleware name, limit name, key) and live in package-level variables: Traefik
-// keeps one interpreter for the life of its process but calls New again for every router and every reload, and what a
-// handler holds is forgotten then.
+// The counters of all middlewares. They belong to (middleware name, limit name, key) and live in package-level
+// variables: Traefik keeps one interpreter for the life of its process but calls New again for every router and every
+// reload, and what a handler holds is forgotten then.
 //
-// A table is the counters of one limit. It keeps them as a generational cache does: those in use are in live; once the
-// limit's life has passed, live becomes idle and what was idle is dropped whole. A counter that is found in idle moves
-// back to live. What gets dropped has thus been left alone for at least the time in which any bucket fills and any
-// window ends: forgetting it changes nothing, and as nothing ever walks the table, no pause grows with it.
+// A table is the counters of one limit. It keeps them as a generational cache does: those in use are in live; once
+// the limit's life has passed, live becomes idle and what was idle is dropped whole. A counter that is found in idle
+// moves back to live. What gets dropped has thus been left alone for at least the time in which any bucket fills and
+// any window ends: forgetting it changes nothing, and as nothing ever walks the table, no pause grows with it.
 //
-// A table has one lock. It is held for about a microsecond a request, a hundredth of what Traefik spends on one, so that
-// even dozens of cores seldom wait for it; finding one of several locks first would cost every request more than that.
+// A table has one lock. It is held for about a microsecond a request, a hundredth of what Traefik spends on one, so
+// that even dozens of cores seldom wait for it; finding one of several locks first would cost every request more than
+// that.
 
 const (
 	second      = int64(time.Second)
@@ -29,7 +30,8 @@ const (
 	turnAtLeast = 60 * second
 	// sampleSize is how many counters of a full table are looked at to find one to drop.
 	sampleSize = 8
-	// maxIdle bounds how many idle maps a table has. There is one, and one more for each change of numbers within a limit's life.
+	// maxIdle bounds how many idle maps a table has. There is one, and one more for each change of numbers within a
+	// limit's life.
 	maxIdle = 4
 	// maxPeers and maxResets bound the small caches of a table; when one is full it begins anew.
 	maxPeers   = 8192
@@ -39,8 +41,8 @@ const (
 	fadeEvery = time.Minute
 )
 
-// start is the clock's zero: int64(time.Since(start)) is what now means everywhere. It is a single library call, and monotonic. On the wall
-// clock it is the beginning of a second, so that seconds of the two begin together.
+// start is the clock's zero: int64(time.Since(start)) is what now means everywhere. It is a single library call, and
+// monotonic. On the wall clock it is the beginning of a second, so that seconds of the two begin together.
 var start = startOfSecond(time.Now())
 
 func startOfSecond(t time.Time) time.Time { return t.Add(-time.Duration(t.Nanosecond())) }
@@ -58,13 +60,15 @@ type table struct {
 
 	refusals refusals // not reported yet
 
-	// peers has live's counters by a connection's unparsed peer address, which does not change from one request to the next.
+	// peers has live's counters by a connection's unparsed peer address, which does not change from one request to
+	// the next.
 	peers map[string]*counter
 	// resets has the values of X-RateLimit-Reset by the second that a moment lies in.
 	resets map[int64][]string
 	// answers has the refusals that bucketByPeer sends, by the whole seconds of the wait.
 	answers map[int64]*answer
-	// epoch is the Unix time of the clock's zero in nanoseconds, read anew now and then since a wall clock may be set.
+	// epoch is the Unix time of the clock's zero in nanoseconds, read anew now and then since a wall clock may be
+	// set.
 	epoch int64
 }
 
@@ -90,7 +94,8 @@ func policyFor(n *numbers, key string) *policy {
 	return n.policy
 }
 
-// admit is the rare half of finding a key's counter in a locked table, for a key that live does not have. Afterwards it has.
+// admit is the rare half of finding a key's counter in a locked table, for a key that live does not have. Afterwards
+// it has.
 func admit(t *table, key string, now int64) *counter {
 	if t.live == nil {
 		startLive(t, now)
@@ -135,7 +140,8 @@ func held(t *table) int {
 	return n
 }
 
-// turn makes a locked table's live counters idle, and drops those that were idle before, if the limit's life has passed since the last turn.
+// turn makes a locked table's live counters idle, and drops those that were idle before, if the limit's life has
+// passed since the last turn.
 func turn(t *table, now int64) {
 	if since := now - t.turned; since < t.numbers.life || since < turnAtLeast {
 		return
@@ -144,15 +150,15 @@ func turn(t *table, now int64) {
 	startLive(t, now)
 }
 
-// forgotten is the policy of a counter that was dropped but may still be in peers: it has room for nothing, ever, so that the request goes the long way and
-// finds its true counter.
+// forgotten is the policy of a counter that was dropped but may still be in peers: it has room for nothing, ever, so
+// that the request goes the long way and finds its true counter.
 var forgotten = &policy{kind: smoothBucket, token: 1, capacity: -never}
 
 // never is a wait that no bucket a process will see asks for.
 const never = maxUnits / 2
 
-// dropOne makes room in a locked table that is full: of small random samples of its maps it drops the counter whose loss forgives least. A flood of
-// new keys thus mostly drops its own, and does not free those who have spent much.
+// dropOne makes room in a locked table that is full: of small random samples of its maps it drops the counter whose
+// loss forgives least. A flood of new keys thus mostly drops its own, and does not free those who have spent much.
 func dropOne(t *table, now int64) {
 	var from map[string]*counter
 	nearest, least := "", int64(0)
@@ -185,7 +191,8 @@ func meet(t *table, m *middleware, req *http.Request, now int64) {
 	if c == nil {
 		c = admit(t, key, now)
 	}
-	// bucketByPeer cannot serve what a reload makes of its limit while it still runs: then its requests go the long way.
+	// bucketByPeer cannot serve what a reload makes of its limit while it still runs: then its requests go the long
+	// way.
 	if c.policy.kind != smoothBucket || c.policy.size >= smallNumberCount {
 		return
 	}
@@ -195,10 +202,11 @@ func meet(t *table, m *middleware, req *http.Request, now int64) {
 	t.peers[req.RemoteAddr] = c
 }
 
-// resetHeader is the value of X-RateLimit-Reset for a moment that is not in the past: Unix seconds, rounded up. t is locked. The request path has its
-// first half written out.
+// resetHeader is the value of X-RateLimit-Reset for a moment that is not in the past: Unix seconds, rounded up. t is
+// locked. The request path has its first half written out.
 func resetHeader(t *table, moment int64) []string {
-	// A window by the clock ends at a whole second, but for what two readings of two clocks differ: that is not to make it the next one.
+	// A window by the clock ends at a whole second, but for what two readings of two clocks differ: that is not to
+	// make it the next one.
 	inSecond := (moment - millisecond) / second
 	if header := t.resets[inSecond]; header != nil {
 		return header
@@ -206,8 +214,8 @@ func resetHeader(t *table, moment int64) []string {
 	return newReset(t, inSecond)
 }
 
-// newReset makes the header value for all moments in a second of the clock, once for each second that comes up. It is also where a table looks at
-// the wall clock.
+// newReset makes the header value for all moments in a second of the clock, once for each second that comes up. It is
+// also where a table looks at the wall clock.
 func newReset(t *table, inSecond int64) []string {
 	t.epoch = time.Now().UnixNano() - int64(time.Since(start))
 	if t.resets == nil || len(t.resets) >= maxResets {
@@ -219,15 +227,16 @@ func newReset(t *table, inSecond int64) []string {
 	return header
 }
 
-// registry has the table of every limit that was ever configured (an empty one is small), and each middleware's latest rules.
+// registry has the table of every limit that was ever configured (an empty one is small), and each middleware's
+// latest rules.
 var registry struct {
 	mu     sync.Mutex
 	tables map[string]*table
 	rules  map[string]*rules
 }
 
-// rulesFor compiles a middleware's options, or returns what it made of them before: New runs for each router and at every reload of anything,
-// nearly always with options that it has seen.
+// rulesFor compiles a middleware's options, or returns what it made of them before: New runs for each router and at
+// every reload of anything, nearly always with options that it has seen.
 func rulesFor(middleware string, config *Config) (*rules, error) {
 	registry.mu.Lock()
 	r := registry.rules[middleware]
@@ -248,8 +257,8 @@ func rulesFor(middleware string, config *Config) (*rules, error) {
 	return r, nil
 }
 
-// tableFor returns the counters of a limit, which count by n from now on: those that it had before, if it had some. id is what makes the limit
-// the same as before.
+// tableFor returns the counters of a limit, which count by n from now on: those that it had before, if it had some.
+// id is what makes the limit the same as before.
 func tableFor(id string, n *numbers) *table {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -266,8 +275,8 @@ func tableFor(id string, n *numbers) *table {
 	return t
 }
 
-// renumber gives a table the latest numbers of its limit. Its counters get them when they are next asked for, one by one: until then they
-// are idle.
+// renumber gives a table the latest numbers of its limit. Its counters get them when they are next asked for, one by
+// one: until then they are idle.
 func renumber(t *table, n *numbers) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -290,8 +299,8 @@ func renumber(t *table, n *numbers) {
 	startLive(t, int64(time.Since(start)))
 }
 
-// fade turns over tables in which no new key did so, so that the limits of removed middlewares give back their memory. It is a timer of the
-// package and not a goroutine of a handler: between two looks nothing runs.
+// fade turns over tables in which no new key did so, so that the limits of removed middlewares give back their
+// memory. It is a timer of the package and not a goroutine of a handler: between two looks nothing runs.
 func fade() {
 	registry.mu.Lock()
 	tables := make([]*table, 0, len(registry.tables))

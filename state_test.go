@@ -119,7 +119,8 @@ func TestFullTableForgetsWhatIsDoneFirst(t *testing.T) {
 	require.Len(t, tab.live, 4)
 }
 
-// TestRenumberKeepsCounters, those that are asked for between two changes and those that are not, however many changes there are.
+// TestRenumberKeepsCounters, those that are asked for between two changes and those that are not, however many
+// changes there are.
 func TestRenumberKeepsCounters(t *testing.T) {
 	random := rand.New(rand.NewSource(11))
 	const keys = 10
@@ -229,7 +230,8 @@ func statusFor(h http.Handler, peer string) int {
 	return recorder.Code
 }
 
-// TestPeersAreLive: whatever happens to a table, the cache has only counters that are live, or are known to be forgotten.
+// TestPeersAreLive: whatever happens to a table, the cache has only counters that are live, or are known to be
+// forgotten.
 func TestPeersAreLive(t *testing.T) {
 	random := rand.New(rand.NewSource(12))
 	h, tab := peerHandler(t, &Config{Average: "1", Period: "1h", Burst: "2", MaxKeys: "5"})
@@ -264,7 +266,8 @@ func TestSmallCachesAreBounded(t *testing.T) {
 	}
 }
 
-// TestResetHeaderIsRoundedUp: a moment in Unix seconds, never early, and late by no more than rounding and reading two clocks explain.
+// TestResetHeaderIsRoundedUp: a moment in Unix seconds, never early, and late by no more than rounding and reading
+// two clocks explain.
 func TestResetHeaderIsRoundedUp(t *testing.T) {
 	tab := tableOf(newWindow(1, int64(time.Hour), false), 10)
 	random := rand.New(rand.NewSource(13))

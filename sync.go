@@ -7,17 +7,19 @@ import (
 	"time"
 )
 
-// What gateways let pass on their own, and how they tell each other: in mode async always, in mode strict while the store is away.
+// What gateways let pass on their own, and how they tell each other: in mode async always, in mode strict while the
+// store is away.
 //
-// A gateway charges its own counters and notes in a ledger what it took from which. Half an interval later it adds that to the store's counters,
-// which have everybody's, and takes over what it finds there. So when a gateway decides about a key that it serves all
-// along, it knows what the others had let pass until one interval and a round trip ago; about a key that is new to it,
-// half an interval after its first request. Hence the bound: together they let pass at most what the limit says, and
-// what each lets pass in one interval. A bucket does not forget what was too much: the store's counter owes it, up to its
-// capacity once more, and so the rate over longer times is the limit's.
+// A gateway charges its own counters and notes in a ledger what it took from which. Half an interval later it adds
+// that to the store's counters, which have everybody's, and takes over what it finds there. So when a gateway decides
+// about a key that it serves all along, it knows what the others had let pass until one interval and a round trip
+// ago; about a key that is new to it, half an interval after its first request. Hence the bound: together they let
+// pass at most what the limit says, and what each lets pass in one interval. A bucket does not forget what was too
+// much: the store's counter owes it, up to its capacity once more, and so the rate over longer times is the limit's.
 //
-// Between exchanges nothing runs: the first note after one sets a timer, the exchange when it goes off is its own goroutine, and no handler has
-// one. Notes survive an outage, and each other's limit, for as long as they mean anything.
+// Between exchanges nothing runs: the first note after one sets a timer, the exchange when it goes off is its own
+// goroutine, and no handler has one. Notes survive an outage, and each other's limit, for as long as they mean
+// anything.
 
 // debt is what a gateway has taken from one counter without telling the store. The ledger's lock guards it.
 type debt struct {
@@ -90,8 +92,8 @@ func meetDebt(s *sharing, m *middleware, req *http.Request, p *policy, now int64
 	return d
 }
 
-// newDebt is the rare half of owe, for a counter from which nothing has been taken since the last exchange, or only under another
-// policy.
+// newDebt is the rare half of owe, for a counter from which nothing has been taken since the last exchange, or only
+// under another policy.
 func newDebt(s *sharing, ch *charge, now int64) *debt {
 	b := s.ledger
 	key := s.prefixes[ch.limit] + strings.Clone(ch.key)
@@ -115,8 +117,8 @@ func setOwing(p *pool, owing bool) {
 	p.mu.Unlock()
 }
 
-// payFirst tells the store what is owed to the counters that it is about to be asked about, if it can be had. So when it is back after an outage, no
-// counter is asked before it has been told what this gateway let pass in between.
+// payFirst tells the store what is owed to the counters that it is about to be asked about, if it can be had. So when
+// it is back after an outage, no counter is asked before it has been told what this gateway let pass in between.
 func payFirst(s *sharing, charges []*charge) {
 	b := s.ledger
 	var debts []*debt
@@ -208,8 +210,8 @@ func collectFrom(from map[string]*debt, debts []*debt) []*debt {
 	return debts
 }
 
-// returnDebts puts debts that could not be told back into the ledger, and forgets those that mean nothing any more: what nobody has looked at
-// for a whole life.
+// returnDebts puts debts that could not be told back into the ledger, and forgets those that mean nothing any more:
+// what nobody has looked at for a whole life.
 func returnDebts(s *sharing, debts []*debt) {
 	b := s.ledger
 	now := int64(time.Since(start))
@@ -260,10 +262,11 @@ func exchangeSome(s *sharing, debts []*debt, timeout int64) bool {
 
 // unsettled is how many units of a debt the store is to be told, and as of how many microseconds ago.
 //
-// What was taken in a window that is over, or has been refilled since, counts no more: the counter in process says how much still does. But a smooth bucket
-// refills all the time, and while several gateways take from it at once, none has all that was taken in its counter and
-// each would think that the refill was for itself. So in mode async the store is told all, and when it was taken. It
-// cannot be told so late, or in mode strict, where it has been asked about later times already.
+// What was taken in a window that is over, or has been refilled since, counts no more: the counter in process says
+// how much still does. But a smooth bucket refills all the time, and while several gateways take from it at once,
+// none has all that was taken in its counter and each would think that the refill was for itself. So in mode async
+// the store is told all, and when it was taken. It cannot be told so late, or in mode strict, where it has been asked
+// about later times already.
 func unsettled(s *sharing, d *debt, now int64) (units, age int64) {
 	age = (now - d.since) / microsecond
 	if d.policy.kind == smoothBucket && s.async && age <= maxAge {
@@ -285,9 +288,10 @@ func unsettled(s *sharing, d *debt, now int64) (units, age int64) {
 // maxAge bounds the microseconds that settleText is told.
 const maxAge = 1_000_000
 
-// learn gives the counter that d was about the state a, b that the store answered, with what was taken from it since. asked is when the store was asked:
-// it looked a little later, and to take that for the moment errs by less than a round trip, in the client's favor. What a counter knows
-// already it does not forget: if the store lost its counters, each gateway still has its own.
+// learn gives the counter that d was about the state a, b that the store answered, with what was taken from it since.
+// asked is when the store was asked: it looked a little later, and to take that for the moment errs by less than a
+// round trip, in the client's favor. What a counter knows already it does not forget: if the store lost its counters,
+// each gateway still has its own.
 func learn(s *sharing, d *debt, a, b, asked int64) {
 	found := &counter{policy: d.policy}
 	setState(found, a, b, asked)

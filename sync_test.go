@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// hammer sends requests of one key to each gateway from several clients at once, for so long, and returns when each gateway let one pass.
+// hammer sends requests of one key to each gateway from several clients at once, for so long, and returns when each
+// gateway let one pass.
 func hammer(gateways []*gateway, clients int, pause, long time.Duration) [][]time.Duration {
 	times := make([][]time.Duration, len(gateways))
 	begin := time.Now()
@@ -72,8 +73,8 @@ func TestAsyncBound(t *testing.T) {
 	}
 }
 
-// Over longer times the rate is the limit's, though each gateway alone would let pass all of it, and the bucket is smaller than what an interval
-// brings.
+// Over longer times the rate is the limit's, though each gateway alone would let pass all of it, and the bucket is
+// smaller than what an interval brings.
 func TestAsyncRate(t *testing.T) {
 	r := startRedis(t)
 	config := &RedisConfig{Endpoints: []string{r.address}, Mode: "async", SyncInterval: "100ms", Timeout: "5s"}
@@ -96,8 +97,8 @@ func TestAsyncRate(t *testing.T) {
 	}
 }
 
-// A single gateway is as exact in mode async as without a store, but for how much one round trip takes longer than another: what it learns is what
-// it told.
+// A single gateway is as exact in mode async as without a store, but for how much one round trip takes longer than
+// another: what it learns is what it told.
 func TestAsyncAlone(t *testing.T) {
 	r := startRedis(t)
 	config := &RedisConfig{Endpoints: []string{r.address}, Mode: "async", SyncInterval: "50ms", Timeout: "5s"}

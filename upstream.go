@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// The rate-limit headers of the service behind, where it sends some of its own. Traefik adds them to ours, and the client gets both; `upstreamHeaders:
-// replace` drops them. That takes a ResponseWriter of our own, whose Flush and Hijack nobody sees from outside the
-// interpreter, so requests for a stream do without it.
+// The rate-limit headers of the service behind, where it sends some of its own. Traefik adds them to ours, and the
+// client gets both; `upstreamHeaders: replace` drops them. That takes a ResponseWriter of our own, whose Flush and
+// Hijack nobody sees from outside the interpreter, so requests for a stream do without it.
 
 // isStream tells requests whose response may be a stream or take over the connection.
 func isStream(req *http.Request) bool {
@@ -16,7 +16,8 @@ func isStream(req *http.Request) bool {
 		strings.Contains(strings.ToLower(strings.Join(header["Accept"], ",")), "text/event-stream")
 }
 
-// replacing is a ResponseWriter that puts the rate-limit fields back as they were when it was made, at the moment the header is sent.
+// replacing is a ResponseWriter that puts the rate-limit fields back as they were when it was made, at the moment the
+// header is sent.
 type replacing struct {
 	rw    http.ResponseWriter
 	ours  http.Header

@@ -44,7 +44,8 @@ func TestClockWindowOfADayBeginsAtMidnight(t *testing.T) {
 	require.Equal(t, int64(24*time.Hour), waitWindow(c, 1))
 }
 
-// TestWallClockJumps: no jump cuts an open window short, makes it longer or counts it twice; the next one is aligned anew.
+// TestWallClockJumps: no jump cuts an open window short, makes it longer or counts it twice; the next one is aligned
+// anew.
 func TestWallClockJumps(t *testing.T) {
 	const s = int64(time.Second)
 	for _, jump := range []int64{-3600 * s, -7 * s, -1, 1, 4 * s, 3600 * s} {
@@ -61,8 +62,8 @@ func TestWallClockJumps(t *testing.T) {
 	}
 }
 
-// TestWindowNeverAllowsMore: at most so many requests in a window, the windows do not overlap, and nothing is refused while there is room. For windows
-// by the clock the model is a count for every multiple of the length.
+// TestWindowNeverAllowsMore: at most so many requests in a window, the windows do not overlap, and nothing is refused
+// while there is room. For windows by the clock the model is a count for every multiple of the length.
 func TestWindowNeverAllowsMore(t *testing.T) {
 	random := rand.New(rand.NewSource(9))
 	for run := 0; run < 300; run++ {
