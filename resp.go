@@ -221,9 +221,11 @@ func greet(c *respConn, username, password, db, probe string, deadline int64) er
 	commands, replies := "", 0
 	switch {
 	case username != "":
-		commands, replies = command("AUTH", username, password), 1
+		commands = command("AUTH", username, password)
+		replies = 1
 	case password != "":
-		commands, replies = command("AUTH", password), 1
+		commands = command("AUTH", password)
+		replies = 1
 	}
 	if db != "" && db != "0" {
 		commands += command("SELECT", db)
