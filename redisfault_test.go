@@ -134,9 +134,9 @@ func TestTLS(t *testing.T) {
 		tls    RedisTLSConfig
 		wanted string
 	}{
-		"verified":      {RedisTLSConfig{CA: certificate, Cert: certificate, Key: key}, ""},
-		"not verified":  {RedisTLSConfig{InsecureSkipVerify: "true", Cert: certificate, Key: key}, ""},
-		"unknown":       {RedisTLSConfig{Cert: certificate, Key: key}, "x509"},
+		"verified":     {RedisTLSConfig{CA: certificate, Cert: certificate, Key: key}, ""},
+		"not verified": {RedisTLSConfig{InsecureSkipVerify: "true", Cert: certificate, Key: key}, ""},
+		"unknown":      {RedisTLSConfig{Cert: certificate, Key: key}, "x509"},
 		// The server's alert may be lost with the connection that it resets.
 		"no client one": {RedisTLSConfig{CA: certificate}, "redis cannot be used"},
 	} {
