@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"mime"
@@ -63,7 +64,7 @@ func partField(form *multipart.Reader, name string) (string, bool) {
 	var values []string
 	for i := 0; i < maxParts; i++ {
 		part, err := form.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return single(values)
 		}
 		if err != nil {

@@ -120,7 +120,7 @@ func TestMistakes(t *testing.T) {
 		{options{"limits": []any{options{"average": 1, "name": "a"}, options{"average": 1, "name": "a"}}}, `limits[1].name: "a" is the name of another limit too; write a name of its own for each limit`},
 		{options{"limits": []any{options{"average": 1, "name": "limit-2"}, options{"average": 1}}}, `limits[1].name: "limit-2" is the name of another limit too; write a name of its own for each limit`},
 
-		{oneWindow(options{"key": "adress"}), `limits[0].key: "adress" is not a part of a key; write ip, host, method, path, pattern, header:NAME, cookie:NAME, query:NAME, basic, jwt:CLAIM, body:FIELD or global`},
+		{oneWindow(options{"key": "addr"}), `limits[0].key: "addr" is not a part of a key; write ip, host, method, path, pattern, header:NAME, cookie:NAME, query:NAME, basic, jwt:CLAIM, body:FIELD or global`},
 		{oneWindow(options{"key": []any{"ip", "header"}}), `limits[0].key: "header" lacks a name; write header:NAME`},
 		{oneWindow(options{"key": "jwt:"}), `limits[0].key: "jwt:" lacks a name; write jwt:NAME`},
 		{oneWindow(options{"key": "ip:x"}), `limits[0].key: "ip:x" takes no name; write ip`},

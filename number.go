@@ -70,10 +70,10 @@ func parseWhole(text string) (int64, error) {
 // number of seconds.
 func parseDuration(text string) (int64, error) {
 	seconds, err := parseDecimal(text)
-	switch err {
-	case errNotPositive:
+	if errors.Is(err, errNotPositive) {
 		return 0, err
-	case errTooLarge:
+	}
+	if errors.Is(err, errTooLarge) {
 		return 0, errPeriodTooLong
 	}
 	var d int64
@@ -107,5 +107,5 @@ func parseDuration(text string) (int64, error) {
 func isNumberWithUnit(text string) bool {
 	number := strings.TrimRight(text, "hmsun")
 	_, err := parseDecimal(number)
-	return number != text && (err == nil || err == errTooLarge)
+	return number != text && (err == nil || errors.Is(err, errTooLarge))
 }

@@ -48,7 +48,8 @@ func TestNothingIsKeptOfAMistake(t *testing.T) {
 }
 
 func TestBoolean(t *testing.T) {
-	for text, want := range map[string]bool{"true": true, "TRUE": true, "1": true, " true ": true, "false": false, "False": false, "0": false} {
+	const spaced = " true "
+	for text, want := range map[string]bool{spaced: true, "true": true, "TRUE": true, "1": true, "false": false, "False": false, "0": false} {
 		for _, otherwise := range []bool{true, false} {
 			got, err := boolean("x", text, otherwise)
 			require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestEveryOptionIsGuarded(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var look func(s reflect.Type)
 	look = func(s reflect.Type) {
-		for s.Kind() == reflect.Ptr || s.Kind() == reflect.Slice {
+		for s.Kind() == reflect.Pointer || s.Kind() == reflect.Slice {
 			s = s.Elem()
 		}
 		if s.Kind() != reflect.Struct || seen[s] {

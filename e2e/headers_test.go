@@ -149,7 +149,7 @@ func TestUpstreamHeaders(t *testing.T) {
 	t.Run("replace, websocket", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		connection, _, err := websocket.Dial(ctx, s.web+"/replace/websocket", nil) //nolint:bodyclose // the library takes care of it
+		connection, _, err := websocket.Dial(ctx, s.web+"/replace/websocket", nil)
 		require.NoError(t, err)
 		defer func() { _ = connection.CloseNow() }()
 		require.NoError(t, connection.Write(ctx, websocket.MessageText, []byte("one")))

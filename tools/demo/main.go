@@ -23,8 +23,10 @@ import (
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	if err := run(ctx); err != nil && ctx.Err() == nil {
+	err := run(ctx)
+	stopped := ctx.Err() != nil
+	cancel()
+	if err != nil && !stopped {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
