@@ -48,6 +48,8 @@ type setup struct {
 	backend http.Handler // default: the demo's
 	args    []string     // more of Traefik's flags
 	tls     string       // a dynamic file beside the first, with a certificate
+	env     []string     // more of Traefik's environment, as "NAME=value"
+	change  []string     // each odd string becomes the even one after it, wherever it stands in the dynamic file
 }
 
 // start raises a stage that lasts until the test ends. When it returns, the file's routers are in place.
@@ -60,6 +62,7 @@ func start(t *testing.T, s setup) *stage {
 	require.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(root, s.dynamic))
 	require.NoError(t, err)
+	text = []byte(strings.NewReplacer(s.change...).Replace(string(text)))
 	folder := t.TempDir()
 	file := filepath.Join(folder, "dynamic.yml")
 	require.NoError(t, os.WriteFile(file, text, 0o644))
@@ -72,7 +75,7 @@ func start(t *testing.T, s setup) *stage {
 			"--providers.file.directory=" + folder,
 			"--providers.providersThrottleDuration=0", // so that each change is applied at once
 		}, s.args...),
-		Env: []string{"BACKEND_URL=" + serve(t, s.backend)},
+		Env: append([]string{"BACKEND_URL=" + serve(t, s.backend)}, s.env...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
