@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,6 +143,65 @@ func TestRedisDies(t *testing.T) {
 	}
 }
 
+// TestRedisStalls stops Redis without ending it: it neither answers nor refuses. The file is as it is, and so 50 ms is what a request waits.
+func TestRedisStalls(t *testing.T) {
+	redis := startRedis(t, freeAddress(t))
+	gateways := pair(t, redis, "50ms")
+	background := startMix(t, gateways)
+	background.during(t, 500*time.Millisecond)
+	require.NoError(t, redis.process.Signal(syscall.SIGSTOP))
+	background.during(t, time.Second)
+	counts, slowest := background.during(t, 500*time.Millisecond)
+	t.Logf("stalled: %+v; the slowest request of all took %v", counts, slowest)
+	require.Zero(t, counts.others+counts.loginPassed+counts.loginRefused)
+	require.Positive(t, counts.passed+counts.refused)
+	require.Less(t, slowest, time.Second, "a busy machine included")
+	require.NoError(t, redis.process.Signal(syscall.SIGCONT))
+	waitFor(t, "Redis to be used again", func() bool {
+		counts, _ := background.during(t, 200*time.Millisecond)
+		require.Zero(t, counts.others)
+		return counts.loginDenied == 0
+	})
+}
+
+// TestRedisFailover kills a primary whose replica is then promoted. The gateways know both by address and find the one that takes writes; what
+// had been replicated still counts.
+func TestRedisFailover(t *testing.T) {
+	one, two := freeAddress(t), freeAddress(t)
+	primary := startRedis(t, one)
+	host, port, _ := strings.Cut(one, ":")
+	startRedis(t, two, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	waitFor(t, "the replica to be one", func() bool { return strings.Contains(tellRedis(t, two, "INFO replication"), "master_link_status:up") })
+
+	s := start(t, setup{
+		dynamic: "examples/redis-ha/dynamic.yml",
+		backend: &yes{},
+		env:     []string{"REDIS_ADDRESS=" + one},
+		change: []string{
+			`endpoints: ['{{ env "REDIS_ADDRESS" | default "127.0.0.1:6379" }}']`, `endpoints: ["` + two + `", "` + one + `"]`,
+			"timeout: 50ms", "timeout: 1s",
+		},
+	})
+	key := crowd{count: 4, requests: 50, path: "/keyed", key: "replicated"}
+	passes, _ := key.run(t, []*stage{s})
+	require.Equal(t, 200, len(passes))
+	counter := func() string {
+		return tellRedis(t, two, `EVAL "return redis.call('GET', redis.call('KEYS', '*quota*')[1])" 0`)
+	}
+	waitFor(t, "the counter to be replicated", func() bool { return strings.Contains(counter(), " 200 ") })
+
+	primary.kill()
+	require.Contains(t, tellRedis(t, two, "REPLICAOF NO ONE"), "OK")
+	waitFor(t, "the new primary to count", func() bool {
+		status, err := askOnce(http.DefaultClient, s.web+"/login", "")
+		require.NoError(t, err)
+		return status == http.StatusOK
+	})
+	passes, _ = key.run(t, []*stage{s, s})
+	require.Equal(t, quota-200, len(passes))
+	waitFor(t, "the new primary to have counted them", func() bool { return strings.Contains(counter(), " 500 ") })
+}
+
 // pair starts two gateways with the example's file, but for how long a request waits for Redis.
 func pair(t *testing.T, redis *redisServer, timeout string) []*stage {
 	t.Helper()
@@ -180,7 +240,7 @@ type redisServer struct {
 	kill    func()
 }
 
-func startRedis(t *testing.T, address string) *redisServer {
+func startRedis(t *testing.T, address string, more ...string) *redisServer {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -188,7 +248,8 @@ func startRedis(t *testing.T, address string) *redisServer {
 	}
 	host, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	command := exec.Command(binary, "--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	arguments := []string{"--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir()}
+	command := exec.Command(binary, append(arguments, more...)...)
 	output, err := command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
@@ -203,6 +264,19 @@ func startRedis(t *testing.T, address string) *redisServer {
 	}
 	go func() { _, _ = io.Copy(io.Discard, output) }()
 	return &redisServer{address: address, process: command.Process, kill: kill}
+}
+
+// tellRedis sends one command and returns the answer as it comes.
+func tellRedis(t *testing.T, address, command string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	_, err = c.Write([]byte(command + "\r\nQUIT\r\n"))
+	require.NoError(t, err)
+	answer, err := io.ReadAll(c)
+	require.NoError(t, err)
+	return string(answer)
 }
 
 func freeAddress(t *testing.T) string {
