@@ -12,6 +12,15 @@ import (
 // TestBesideTheBuiltIn is why one would move from Traefik's own rateLimit: the same numbers, the same Traefik, the same
 // requests. A failure of the built-in's half means that Traefik has been mended, and the README must be.
 func TestBesideTheBuiltIn(t *testing.T) {
+	t.Run("headers when allowed", func(t *testing.T) {
+		s := start(t, setup{dynamic: "e2e/testdata/builtin.yml", backend: &yes{}})
+		builtin, sluice := s.get(t, "/builtin/one"), s.get(t, "/sluice/one")
+		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+			require.Empty(t, builtin.header.Get(name))
+			require.NotEmpty(t, sluice.header.Get(name))
+		}
+	})
+
 	t.Run("idle for 3 s", func(t *testing.T) {
 		s := start(t, setup{dynamic: "e2e/testdata/builtin.yml", backend: &yes{}})
 		drained := time.Now()
