@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Counters shared by several gateways: how a request is charged in Redis or Valkey, and what happens when that cannot
+// Counters shared by several gateways: how a request is charged in Redis, and what happens when that cannot
 // be had.
 //
 // In mode strict one call of a script charges all limits of a request, or none, by the server's clock. The counters

@@ -23,7 +23,13 @@ import (
 // it.
 func serverAt(t testing.TB, port string) (address string, kill func()) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves out what needs a real redis-server")
+	}
 	binary, err := exec.LookPath("redis-server")
+	if err != nil && os.Getenv("CI") != "" {
+		t.Fatal("redis-server is missing, and CI is to test everything")
+	}
 	if err != nil {
 		t.Skip("SKIPPED FOR LACK OF redis-server (Debian has it in the package of that name): nothing here was tested against a real server")
 	}

@@ -18,9 +18,8 @@ import (
 // moves back to live. What gets dropped has thus been left alone for at least the time in which any bucket fills and
 // any window ends: forgetting it changes nothing, and as nothing ever walks the table, no pause grows with it.
 //
-// A table has one lock. It is held for about a microsecond a request, a hundredth of what Traefik spends on one, so
-// that even dozens of cores seldom wait for it; finding one of several locks first would cost every request more than
-// that.
+// A table has one lock. It is held for a map read and a little arithmetic, a small part of what Traefik spends on a
+// request, so that cores seldom wait for it; finding one of several locks first would cost every request more.
 
 const (
 	second      = int64(time.Second)
